@@ -1,0 +1,15 @@
+"""Identifiers that sort by the time they were made."""
+
+from __future__ import annotations
+
+import secrets
+
+from base.clock import Clock
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def new_id(clock: Clock) -> str:
+    """Make a ULID: 48 bits of milliseconds, 80 random bits, 26 characters."""
+    value = int(clock.now().timestamp() * 1000) << 80 | secrets.randbits(80)
+    return "".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5))
