@@ -1,0 +1,5 @@
+"""`python -m tokenweir` is the `tokenweir` command."""
+
+from tokenweir.cli import main
+
+main()

@@ -1,0 +1,38 @@
+"""Nothing listens beyond loopback without a key."""
+
+from __future__ import annotations
+
+from base.db import open_engine
+from base.errors import ConfigError
+from base.migrate import upgrade
+from collector.keys import any_key
+from tokenweir.listen import parse_listen
+from tokenweir.settings import Settings
+
+
+def refuse_open_doors(settings: Settings) -> None:
+    """ConfigError if a surface would be open to the network and no key exists yet."""
+    surfaces = {
+        "--http": settings.http,
+        "--otlp-http": settings.otlp_http,
+        "--otlp-grpc": settings.otlp_grpc,
+        "--keda": settings.keda,
+    }
+    open_ones = [
+        f"{option} {address}"
+        for option, address in surfaces.items()
+        if not parse_listen(address, option).is_loopback
+    ]
+    if not open_ones or settings.bootstrap_key is not None:
+        return
+    engine = open_engine(settings.database_url)
+    try:
+        upgrade(engine)
+        if not any_key(engine):
+            raise ConfigError(
+                f"{', '.join(open_ones)} would be open to the network without a key: make one with "
+                f"`tokenweir key create --data {settings.data} --name … --role …`, or listen on "
+                "127.0.0.1"
+            )
+    finally:
+        engine.dispose()
