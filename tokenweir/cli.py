@@ -70,9 +70,7 @@ Overrides = Annotated[str, typer.Option(help="Settings given on the command line
 
 
 @app.command(hidden=True)
-def ingest(
-    overrides: Overrides, config: Config = None, parent: int | None = None
-) -> None:
+def ingest(overrides: Overrides, config: Config = None, parent: int | None = None) -> None:
     """Run the receiver process (started by `up`)."""
     from tokenweir.receiver import run_receiver
 
@@ -80,9 +78,7 @@ def ingest(
 
 
 @app.command(hidden=True)
-def server(
-    overrides: Overrides, config: Config = None, parent: int | None = None
-) -> None:
+def server(overrides: Overrides, config: Config = None, parent: int | None = None) -> None:
     """Run the server process (started by `up`)."""
     from tokenweir.server import run_server
 
@@ -123,7 +119,9 @@ def replay(
 
 @app.command()
 def demo(
-    data: Annotated[Path | None, typer.Option(help="Folder to keep; a new one if left out.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder to keep; a new one if left out.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End after the incident.")] = False,
     days: Annotated[int, typer.Option(help="Days of history to load.")] = 30,
     seed: Annotated[int, typer.Option(help="Seed of tenants, traffic and lengths.")] = 7,

@@ -18,7 +18,10 @@ from tokenweir.supervisor import Child, Supervisor
 
 
 async def run_up(config: Path | None, given: Mapping[str, Any], console: Console) -> int:
-    """Run until SIGTERM; returns the exit status. ConfigError when a file or an address is wrong."""
+    """Run until SIGTERM; returns the exit status.
+
+    ConfigError when a file or an address is wrong.
+    """
     overrides = {key: _plain(value) for key, value in given.items() if value not in (None, [])}
     settings = load_settings(config, overrides)
     refuse_open_doors(settings)
