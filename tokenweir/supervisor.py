@@ -86,11 +86,13 @@ class Child:
             return 0 if self.process is None else self.process.returncode or 0
         self.process.send_signal(signal.SIGTERM)
         try:
-            return await asyncio.wait_for(self.process.wait(), DRAIN_WITHIN_S)
+            code = await asyncio.wait_for(self.process.wait(), DRAIN_WITHIN_S)
         except TimeoutError:
             log.error("child_did_not_drain", child=self.name, pid=self.process.pid)
             self.process.kill()
             return await self.process.wait()
+        # A child that was still starting has no handler yet, and nothing to drain.
+        return 0 if code == -signal.SIGTERM else code
 
 
 class ChildFailedError(Exception):
@@ -135,7 +137,9 @@ class Supervisor:
 
     async def _start_both(self) -> bool:
         """Start both; False when asked to stop before they were ready."""
-        starting = asyncio.gather(self._receiver.start(), self._server.start())
+        starting = asyncio.gather(
+            self._receiver.start(), self._server.start(), return_exceptions=True
+        )
         stopping = asyncio.ensure_future(self._stopping.wait())
         both: set[asyncio.Future[Any]] = {starting, stopping}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -144,7 +148,9 @@ class Supervisor:
             await asyncio.gather(starting, return_exceptions=True)
             return False
         stopping.cancel()
-        starting.result()
+        for failure in starting.result():
+            if isinstance(failure, BaseException):
+                raise failure
         return True
 
     def _endpoints(self) -> dict[str, Any]:
