@@ -1,0 +1,230 @@
+"""Every table of the telemetry store.
+
+Spans are kept as they came, one row per (trace, span) after merging. Facts, rollups and the
+bookkeeping tables are derived and can be rebuilt. `create` is idempotent.
+"""
+
+from __future__ import annotations
+
+from store.columns import VOCABULARY_COLUMNS
+from store.dialect import for_cluster
+from store.engine import Engine
+
+_UTC9 = "DateTime64(9, 'UTC')"
+_MAP = "Map(LowCardinality(String), String)"
+
+
+def _spans() -> str:
+    typed = ",\n  ".join(f"{name} {kind}" for name, kind in VOCABULARY_COLUMNS.items())
+    # `version` orders conflicting duplicates by content, equal ones by age (oldest first), so that
+    # the survivor is the same whatever the order of arrival.
+    return f"""
+CREATE TABLE IF NOT EXISTS spans (
+  bucket DateTime('UTC') CODEC(Delta, ZSTD(1)),
+  trace_id FixedString(16) CODEC(ZSTD(1)),
+  span_id FixedString(8) CODEC(ZSTD(1)),
+  parent_span_id FixedString(8) CODEC(ZSTD(1)),
+  name LowCardinality(String),
+  kind Int8,
+  start {_UTC9} CODEC(Delta, ZSTD(1)),
+  end {_UTC9} CODEC(Delta, ZSTD(1)),
+  status_code Int8,
+  status_message String CODEC(ZSTD(1)),
+  service LowCardinality(String),
+  instance LowCardinality(String),
+  scope LowCardinality(String),
+  layer LowCardinality(String),
+  {typed},
+  attributes {_MAP} CODEC(ZSTD(1)),
+  resource {_MAP} CODEC(ZSTD(1)),
+  `events.time` Array({_UTC9}),
+  `events.name` Array(LowCardinality(String)),
+  `events.attributes` Array({_MAP}),
+  credential_tenant LowCardinality(String),
+  source LowCardinality(String),
+  received {_UTC9} CODEC(Delta, ZSTD(1)),
+  seq UInt64 CODEC(Delta, ZSTD(1)),
+  version UInt64 CODEC(ZSTD(1)),
+  INDEX by_trace trace_id TYPE bloom_filter(0.01) GRANULARITY 1,
+  INDEX by_batch seq TYPE minmax GRANULARITY 1
+) ENGINE = ReplacingMergeTree(version)
+PARTITION BY toDate(bucket)
+ORDER BY (bucket, trace_id, span_id)
+SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1"""
+
+
+_FACTS = f"""
+CREATE TABLE IF NOT EXISTS facts (
+  start {_UTC9} CODEC(Delta, ZSTD(1)),
+  end {_UTC9} CODEC(Delta, ZSTD(1)),
+  trace_id FixedString(16) CODEC(ZSTD(1)),
+  request_id String CODEC(ZSTD(1)),
+  tenant LowCardinality(String),
+  route LowCardinality(String),
+  model LowCardinality(String),
+  replica LowCardinality(String),
+  user_id String CODEC(ZSTD(1)),
+  feature LowCardinality(String),
+  app_version LowCardinality(String),
+  priority LowCardinality(String),
+  gateway LowCardinality(String),
+  outcome Enum8('good' = 1, 'bad' = 2, 'excluded' = 3),
+  outcome_reason LowCardinality(String),
+  http_status Nullable(Int32),
+  duration_ms Nullable(Float64),
+  ttft_ms Nullable(Float64),
+  tpot_ms Nullable(Float64),
+  queue_ms Nullable(Float64),
+  prefill_ms Nullable(Float64),
+  decode_ms Nullable(Float64),
+  engine_s Nullable(Float64),
+  prompt_tokens Nullable(Int64),
+  cached_tokens Nullable(Int64),
+  completion_tokens Nullable(Int64),
+  reasoning_tokens Nullable(Int64),
+  usage_source LowCardinality(String),
+  reported_cost_usd Nullable(Float64),
+  attempts UInt16,
+  streaming Nullable(Bool),
+  finish_reason LowCardinality(String),
+  sources Array(LowCardinality(String)),
+  conflicts Array(String),
+  conversation_id String CODEC(ZSTD(1)),
+  task_id String CODEC(ZSTD(1)),
+  version UInt64 CODEC(Delta, ZSTD(1)),
+  deleted UInt8,
+  INDEX by_trace trace_id TYPE bloom_filter(0.01) GRANULARITY 1
+) ENGINE = ReplacingMergeTree(version, deleted)
+PARTITION BY toDate(start)
+ORDER BY (toStartOfMinute(start), tenant, route, trace_id, request_id)"""
+
+ROLLUP_KEYS = (
+    "bucket",
+    "tenant",
+    "route",
+    "model",
+    "replica",
+    "priority",
+    "outcome",
+    "outcome_reason",
+)
+
+
+def _rollup(table: str, partition: str) -> str:
+    return f"""
+CREATE TABLE IF NOT EXISTS {table} (
+  bucket DateTime('UTC') CODEC(Delta, ZSTD(1)),
+  tenant LowCardinality(String),
+  route LowCardinality(String),
+  model LowCardinality(String),
+  replica LowCardinality(String),
+  priority LowCardinality(String),
+  outcome Enum8('good' = 1, 'bad' = 2, 'excluded' = 3),
+  outcome_reason LowCardinality(String),
+  requests UInt64,
+  prompt_tokens UInt64,
+  cached_tokens UInt64,
+  completion_tokens UInt64,
+  unknown_usage UInt64,
+  engine_s Float64,
+  duration_ms_sum Float64,
+  ttft_hist Map(Int16, UInt64),
+  duration_hist Map(Int16, UInt64),
+  version UInt64 CODEC(Delta, ZSTD(1)),
+  deleted UInt8
+) ENGINE = ReplacingMergeTree(version, deleted)
+PARTITION BY {partition}
+ORDER BY ({", ".join(ROLLUP_KEYS)})"""
+
+
+# Spans longer than the gap that separates the parts of a trace (see `store.facts`); few exist.
+_LONG_SPANS = f"""
+CREATE TABLE IF NOT EXISTS long_spans (
+  trace_id FixedString(16),
+  span_id FixedString(8),
+  start {_UTC9},
+  end {_UTC9}
+) ENGINE = ReplacingMergeTree()
+PARTITION BY toYYYYMM(start)
+ORDER BY (trace_id, span_id, start, end)
+SETTINGS non_replicated_deduplication_window = 1000"""
+
+_ALIVE = f"""
+CREATE TABLE IF NOT EXISTS alive (
+  service LowCardinality(String),
+  instance LowCardinality(String),
+  role LowCardinality(String),
+  model LowCardinality(String),
+  gpu_type LowCardinality(String),
+  gpu_count Nullable(Int64),
+  start {_UTC9},
+  end {_UTC9}
+) ENGINE = ReplacingMergeTree()
+PARTITION BY toYYYYMM(start)
+ORDER BY (start, service, instance, role, end)
+SETTINGS non_replicated_deduplication_window = 1000"""
+
+_SOURCE_MINUTES = f"""
+CREATE TABLE IF NOT EXISTS source_minutes (
+  minute DateTime('UTC'),
+  layer LowCardinality(String),
+  service LowCardinality(String),
+  instance LowCardinality(String),
+  first SimpleAggregateFunction(min, {_UTC9}),
+  last SimpleAggregateFunction(max, {_UTC9})
+) ENGINE = AggregatingMergeTree()
+PARTITION BY toYYYYMM(minute)
+ORDER BY (minute, layer, service, instance)
+SETTINGS non_replicated_deduplication_window = 1000"""
+
+_INGEST_BATCHES = """
+CREATE TABLE IF NOT EXISTS ingest_batches (
+  seq UInt64,
+  source LowCardinality(String),
+  tenant LowCardinality(String),
+  received SimpleAggregateFunction(max, DateTime('UTC')),
+  accepted SimpleAggregateFunction(sum, UInt64),
+  late SimpleAggregateFunction(sum, UInt64)
+) ENGINE = AggregatingMergeTree()
+ORDER BY (seq, source, tenant)
+SETTINGS non_replicated_deduplication_window = 1000"""
+
+_INGEST_DUPLICATES = """
+CREATE TABLE IF NOT EXISTS ingest_duplicates (
+  seq UInt64,
+  source LowCardinality(String),
+  tenant LowCardinality(String),
+  duplicate UInt64
+) ENGINE = ReplacingMergeTree()
+ORDER BY (seq, source, tenant)"""
+
+_UNKNOWN_NAMES = """
+CREATE TABLE IF NOT EXISTS unknown_names (
+  day Date,
+  source LowCardinality(String),
+  tenant LowCardinality(String),
+  name LowCardinality(String),
+  spans SimpleAggregateFunction(sum, UInt64)
+) ENGINE = AggregatingMergeTree()
+ORDER BY (day, source, tenant, name)
+SETTINGS non_replicated_deduplication_window = 1000"""
+
+TABLES: tuple[str, ...] = (
+    _spans(),
+    _FACTS,
+    _rollup("rollup_10s", "toDate(bucket)"),
+    _rollup("rollup_1m", "toDate(bucket)"),
+    _rollup("rollup_1h", "toYYYYMM(bucket)"),
+    _LONG_SPANS,
+    _ALIVE,
+    _SOURCE_MINUTES,
+    _INGEST_BATCHES,
+    _INGEST_DUPLICATES,
+    _UNKNOWN_NAMES,
+)
+
+
+def create(engine: Engine) -> None:
+    """Create all of store's tables where they do not exist yet."""
+    for statement in TABLES:
+        engine.execute(for_cluster(statement, engine.cluster))
