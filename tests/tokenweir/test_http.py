@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from base.errors import BadInput, Retryable
+from tokenweir.http import Readiness, create_api
+
+KEY = "twk_right"
+
+
+def app_with(readiness: Readiness | None = None, *, healthy: bool = True) -> FastAPI:
+    app = create_api(readiness or Readiness([]), lambda: healthy, lambda key, _: key == KEY)
+
+    @app.get("/api/v1/thing")
+    def thing(n: int) -> dict[str, int]:
+        if n == 0:
+            raise BadInput("n is 0: give a number above 0")
+        if n == 1:
+            raise Retryable("the store is busy", after=timedelta(seconds=2.5))
+        return {"n": n}
+
+    return app
+
+
+@pytest.fixture
+def client() -> TestClient:
+    return TestClient(app_with(), headers={"authorization": f"Bearer {KEY}"})
+
+
+def test_not_ready_says_why_and_ready_says_so() -> None:
+    readiness = Readiness(["the log is being replayed"])
+    client = TestClient(app_with(readiness))
+
+    answer = client.get("/-/ready")
+    assert answer.status_code == 503
+    assert answer.json() == {"ready": False, "reasons": ["the log is being replayed"]}
+
+    readiness.reasons.clear()
+    assert client.get("/-/ready").status_code == 200
+
+
+def test_health_follows_the_store() -> None:
+    assert TestClient(app_with(healthy=True)).get("/-/healthy").status_code == 200
+    assert TestClient(app_with(healthy=False)).get("/-/healthy").status_code == 503
+
+
+def test_nobody_enters_without_a_key_and_the_answer_says_how() -> None:
+    answer = TestClient(app_with()).get("/api/v1/thing?n=5")
+
+    assert answer.status_code == 401
+    assert "Bearer twk_" in answer.json()["error"]["todo"]
+    assert "Basic" in answer.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": f"Bearer {KEY}"},
+        {"x-api-key": KEY},
+        {"authorization": "Basic " + base64.b64encode(f"me:{KEY}".encode()).decode()},
+    ],
+)
+def test_a_key_is_taken_from_where_programs_and_browsers_put_it(headers: dict[str, str]) -> None:
+    assert TestClient(app_with()).get("/api/v1/thing?n=5", headers=headers).json() == {"n": 5}
+
+
+@pytest.mark.parametrize("value", ["Basic !!!", "Basic " + base64.b64encode(b"\xff").decode(), ""])
+def test_a_broken_header_is_no_key(value: str) -> None:
+    answer = TestClient(app_with()).get("/api/v1/thing?n=5", headers={"authorization": value})
+
+    assert answer.status_code == 401
+
+
+def test_bad_input_is_400_with_the_reason(client: TestClient) -> None:
+    answer = client.get("/api/v1/thing?n=0")
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "n is 0: give a number above 0"
+
+
+def test_what_may_work_later_is_503_with_a_delay(client: TestClient) -> None:
+    answer = client.get("/api/v1/thing?n=1")
+
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "3"
+
+
+def test_a_wrong_parameter_is_named(client: TestClient) -> None:
+    answer = client.get("/api/v1/thing?n=many")
+
+    assert answer.status_code == 422
+    assert "query.n" in answer.json()["error"]["message"]
+
+
+def test_own_metrics_are_in_prometheus_text(client: TestClient) -> None:
+    assert "# TYPE tokenweir_" in client.get("/metrics").text
