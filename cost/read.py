@@ -1,0 +1,132 @@
+"""Read what the ledger needs from the store: one pass of SQL per kind of row, no raw rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Protocol, get_args
+
+from base.errors import BadInput
+from cost.ledger import Existence, Hour, Ledger, Occupancy, Traffic, Use, bill_hours, charge
+from cost.prices import PriceBook
+from cost.queries import ACTIVITY, ALIVE, OCCUPANCY, TRAFFIC, USE
+
+Dimension = Literal["tenant", "route", "model", "replica", "feature", "user_id"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+HOUR_NS = 3_600 * 10**9
+# No request runs longer than this, so older facts need not be looked at.
+LONGEST_REQUEST = timedelta(hours=6)
+
+
+class Rows(Protocol):
+    """The one verb of the store's engine that reading needs."""
+
+    def arrow(self, sql: str, params: Mapping[str, Any] | None = None) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Half-open [start, end)."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        if self.start >= self.end:
+            raise BadInput(f"from {self.start.isoformat()} is not before to {self.end.isoformat()}")
+
+
+def read_ledger(
+    engine: Rows, book: PriceBook, window: Window, by: Sequence[Dimension] = ("tenant", "route")
+) -> Ledger:
+    """Bill every replica-hour of the window and charge it to groups of `by`."""
+    bills = bill_hours(
+        [*read_existences(engine, window, book)], [*read_occupancies(engine, window)], book
+    )
+    return charge(bills, read_uses(engine, window, by), read_traffic(engine, window, by), book)
+
+
+def read_existences(engine: Rows, window: Window, book: PriceBook) -> list[Existence]:
+    """Read replica existence from alive records; where a replica-hour has none, infer it."""
+    known = [Existence(*row) for row in _fetch(engine, ALIVE, window)]
+    reported = {(e.replica, e.hour) for e in known}
+    hardware = {e.replica: (e.gpu_type, e.gpu_count) for e in sorted(known, key=lambda e: e.hour)}
+    activity = {(row[0], row[1]): row for row in _fetch(engine, ACTIVITY, _widened(window))}
+    first, last = nanoseconds(window.start), nanoseconds(window.end)
+    out = known
+    for (replica, hour), (_, _, model, began, ended) in sorted(activity.items()):
+        if (replica, hour) in reported:
+            continue
+        # Active in the hour before as well: it did not go away in between.
+        start = hour * HOUR_NS if (replica, hour - 1) in activity else began
+        end = (hour + 1) * HOUR_NS if (replica, hour + 1) in activity else ended
+        ns = min(end, last) - max(start, first)
+        if ns <= 0:
+            continue
+        gpu_type, gpu_count = hardware.get(replica) or _hardware(book, model, hour)
+        out.append(Existence(replica, hour, model, gpu_type, gpu_count, ns, inferred=True))
+    return out
+
+
+def read_occupancies(engine: Rows, window: Window) -> Iterator[Occupancy]:
+    """Read how much of each replica-hour was busy."""
+    return (Occupancy(*row) for row in _fetch(engine, OCCUPANCY, window))
+
+
+def read_uses(engine: Rows, window: Window, by: Sequence[Dimension]) -> Iterator[Use]:
+    """Read engine time per replica, hour and group."""
+    sql = USE.replace("$by", _columns(by))
+    return (Use(row[0], row[1], row[3:], row[2]) for row in _fetch(engine, sql, window))
+
+
+def read_traffic(engine: Rows, window: Window, by: Sequence[Dimension]) -> Iterator[Traffic]:
+    """Read requests and tokens of the requests that began in the window."""
+    sql = TRAFFIC.replace("$by", _columns(by))
+    return (Traffic(row[13:], *row[:13]) for row in _fetch(engine, sql, window))
+
+
+def parse_by(text: str) -> tuple[Dimension, ...]:
+    """Read "tenant,route" into dimensions."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    unknown = [name for name in names if name not in DIMENSIONS]
+    if unknown or not names:
+        raise BadInput(f"by={text!r}: use one or more of {', '.join(DIMENSIONS)}")
+    return tuple(dict.fromkeys(name for name in DIMENSIONS if name in names))
+
+
+def _hardware(book: PriceBook, model: str, hour: Hour) -> tuple[str, int]:
+    on = datetime.fromtimestamp(hour * 3600, UTC).date()
+    found = book.hardware_of(model, on)
+    return (found.gpu_type, found.gpu_count) if found else ("", 1)
+
+
+def _columns(by: Sequence[Dimension]) -> str:
+    for name in by:
+        if name not in DIMENSIONS:
+            raise BadInput(f"by={name!r}: use one or more of {', '.join(DIMENSIONS)}")
+    return "".join(f", {name}" for name in by)
+
+
+def _fetch(engine: Rows, sql: str, window: Window) -> list[tuple[Any, ...]]:
+    params = {
+        "from": nanoseconds(window.start),
+        "to": nanoseconds(window.end),
+        "since": nanoseconds(window.start - LONGEST_REQUEST),
+        "hour": HOUR_NS,
+    }
+    table = engine.arrow(sql, params)
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _widened(window: Window) -> Window:
+    hour = timedelta(hours=1)
+    return Window(window.start - hour, window.end + hour)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def nanoseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
