@@ -44,6 +44,8 @@ def to_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _bare(kind: str) -> str:
+    if kind.startswith("SimpleAggregateFunction("):
+        kind = kind.partition(", ")[2].removesuffix(")")
     for wrapper in ("LowCardinality(", "Nullable("):
         if kind.startswith(wrapper):
             kind = kind.removeprefix(wrapper).removesuffix(")")

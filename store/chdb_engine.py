@@ -108,11 +108,11 @@ class ChdbEngine:
         self._local = threading.local()
 
     def _session(self) -> Any:
-        session = getattr(self._local, "session", None)
+        session: Any = getattr(self._local, "session", None)
         if session is None:
-            from chdb.session import Session
+            from chdb import session as chdb_session
 
-            session = Session(self._address)
+            session = chdb_session.Session(self._address)  # type: ignore[no-untyped-call]
             session.query(f"CREATE DATABASE IF NOT EXISTS {self._database}")
             session.query(f"USE {self._database}")
             session.query("SET " + ", ".join(f"{k}={v}" for k, v in _SESSION.items()))

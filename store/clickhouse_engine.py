@@ -42,7 +42,12 @@ class ClickHouseEngine:
         self.cluster = cluster
         self._failure = ClickHouseError
         self._types: dict[str, dict[str, str]] = {}
-        address: dict[str, Any] = {"host": host, "port": port, "username": user, "password": password}
+        address: dict[str, Any] = {
+            "host": host,
+            "port": port,
+            "username": user,
+            "password": password,
+        }
         with clickhouse_connect.get_client(**address, secure=secure) as first:
             on_cluster = f" ON CLUSTER '{cluster}'" if cluster else ""
             first.command(f"CREATE DATABASE IF NOT EXISTS {database}{on_cluster}")

@@ -223,8 +223,45 @@ TABLES: tuple[str, ...] = (
     _UNKNOWN_NAMES,
 )
 
+# An event is late when it arrives this long after it ended; counted, never dropped.
+LATE_S = 60
+
+# Views on `spans`: bookkeeping that must be as exact as the insert itself.
+VIEWS: tuple[str, ...] = (
+    """
+CREATE MATERIALIZED VIEW IF NOT EXISTS spans_to_long_spans TO long_spans AS
+SELECT trace_id, span_id, start, end FROM spans
+WHERE dateDiff('second', start, end) >= 60""",
+    """
+CREATE MATERIALIZED VIEW IF NOT EXISTS spans_to_alive TO alive AS
+SELECT service, instance, role, model, gpu_type, gpu_count, start, end
+FROM spans WHERE layer = 'alive'""",
+    # An alive span speaks for every minute it covers (a day at most), others for their two ends.
+    """
+CREATE MATERIALIZED VIEW IF NOT EXISTS spans_to_source_minutes TO source_minutes AS
+SELECT minute, layer, service, instance,
+  min(greatest(start, toDateTime64(minute, 9, 'UTC'))) AS first,
+  max(least(end, toDateTime64(minute + 60, 9, 'UTC'))) AS last
+FROM (
+  SELECT if(layer = 'alive', role, layer) AS layer, service, instance, start, end,
+    toStartOfMinute(toDateTime(start, 'UTC')) AS from_minute,
+    toStartOfMinute(toDateTime(end, 'UTC')) AS to_minute,
+    if(spans.layer = 'alive',
+      arrayMap(i -> from_minute + 60 * i,
+        range(toUInt32(least(dateDiff('minute', from_minute, to_minute), 1440) + 1))),
+      arrayDistinct([from_minute, to_minute])) AS minutes
+  FROM spans
+) ARRAY JOIN minutes AS minute
+GROUP BY minute, layer, service, instance""",
+    f"""
+CREATE MATERIALIZED VIEW IF NOT EXISTS spans_to_ingest_batches TO ingest_batches AS
+SELECT seq, source, credential_tenant AS tenant, max(toDateTime(received, 'UTC')) AS received,
+  count() AS accepted, countIf(dateDiff('second', end, spans.received) > {LATE_S}) AS late
+FROM spans GROUP BY seq, source, tenant""",
+)
+
 
 def create(engine: Engine) -> None:
     """Create all of store's tables where they do not exist yet."""
-    for statement in TABLES:
+    for statement in (*TABLES, *VIEWS):
         engine.execute(for_cluster(statement, engine.cluster))

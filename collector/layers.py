@@ -1,0 +1,59 @@
+"""What a span is, in SQL: the vocabulary's rules as one `multiIf`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from collector.vocabulary import KINDS, Vocabulary, When
+from store.columns import NAME, TEXT, VOCABULARY_COLUMNS
+
+# Where a request went: what the span says, else the path in a name such as "POST /v1/messages".
+_PATH = (
+    "multiIf(url_path != '', url_path, startsWith(route, '/'), route, "
+    "extract(sp.name, '^[A-Z]+ (/[^ ]*)'))"
+)
+_METHOD = "if(http_method != '', http_method, extract(sp.name, '^([A-Z]+) /'))"
+
+
+def layer_sql(vocabulary: Vocabulary) -> str:
+    """Write the expression that names a span's layer from its typed columns."""
+    rules = ", ".join(f"{_condition(rule.when)}, '{rule.layer}'" for rule in vocabulary.rules)
+    return f"multiIf({rules}, 'other')"
+
+
+def _condition(when: When) -> str:
+    kinds = [KINDS[kind] for kind in when.kind]
+    parts = [
+        _among("role", when.role),
+        _among("sp.name", when.name),
+        _among("scope_name", when.scope),
+        _any(f"startsWith(scope_name, {_quote(prefix)})" for prefix in when.scope_prefix),
+        _among("r_service", when.service),
+        _among("operation", when.operation),
+        f"sp.kind IN ({', '.join(map(str, kinds))})" if kinds else "",
+        _among(_METHOD, when.method),
+        f"match(sp.name, {_quote(when.name_matches)})" if when.name_matches else "",
+        f"match({_PATH}, {_quote(when.path)})" if when.path else "",
+        _any(_has(column) for column in when.has),
+        *(_has(column) for column in when.needs),
+        *(f"NOT {_has(column)}" for column in when.lacks),
+    ]
+    return "(" + " AND ".join(part for part in parts if part) + ")"
+
+
+def _among(expression: str, values: tuple[str, ...]) -> str:
+    return f"{expression} IN ({', '.join(map(_quote, values))})" if values else ""
+
+
+def _any(conditions: Iterable[str]) -> str:
+    parts = list(conditions)
+    return f"({' OR '.join(parts)})" if parts else ""
+
+
+def _has(column: str) -> str:
+    text = VOCABULARY_COLUMNS[column] in {NAME, TEXT}
+    return f"{column} != ''" if text else f"{column} IS NOT NULL"
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
