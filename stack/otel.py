@@ -45,7 +45,18 @@ def make_tracer(
     *,
     scope: str = names.STACK_SCOPE,
 ) -> tuple[Tracer, Callable[[], None]]:
-    """Make a tracer for one process or replica, and the call that flushes and stops it.
+    """Make a tracer for one process or replica, and the call that flushes and stops it."""
+    provider, stop = make_provider(service, instance, otlp_url, resource_attributes)
+    return provider.get_tracer(scope), stop
+
+
+def make_provider(
+    service: str,
+    instance: str,
+    otlp_url: str | None,
+    resource_attributes: Mapping[str, str] | None = None,
+) -> tuple[TracerProvider, Callable[[], None]]:
+    """Make the source of tracers of several scopes, and the call that flushes and stops them.
 
     `otlp_url` is a collector's base address such as http://127.0.0.1:4318; None makes spans that
     go nowhere (their ids still travel). The stopping call tries once more to send what is queued
@@ -60,7 +71,7 @@ def make_tracer(
     )
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     if otlp_url is None:
-        return provider.get_tracer(scope), provider.shutdown
+        return provider, provider.shutdown
     exporter = PatientExporter(traces_url(otlp_url))
     provider.add_span_processor(
         BatchSpanProcessor(
@@ -75,7 +86,7 @@ def make_tracer(
         exporter.hurry()
         provider.shutdown()
 
-    return provider.get_tracer(scope), stop
+    return provider, stop
 
 
 def traces_url(base: str) -> str:

@@ -35,6 +35,7 @@ class Counters:
     prefix_queried_tokens: int = 0
     prefix_hit_tokens: int = 0
     prompt_tokens: int = 0
+    cached_prompt_tokens: int = 0
     generated_tokens: int = 0
     preemptions: int = 0
 

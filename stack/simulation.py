@@ -216,6 +216,7 @@ class Simulation:
                     self._observe_gaps(sequence, run)
                 else:
                     self.counters.prompt_tokens += sequence.work.prompt_tokens
+                    self.counters.cached_prompt_tokens += sequence.cached_tokens
                 self._emit(sequence, 1, end)
         if self._observer:
             self._observer.step(run.batch.tokens, run.steps)
