@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from base.db import open_engine
+from base.clock import SystemClock
 from base.errors import ConfigError
-from base.migrate import upgrade
-from collector.keys import any_key
+from collector.keys import Authenticator
+from tokenweir.keys import open_control
 from tokenweir.listen import parse_listen
 from tokenweir.settings import Settings
 
@@ -23,16 +23,17 @@ def refuse_open_doors(settings: Settings) -> None:
         for option, address in surfaces.items()
         if not parse_listen(address, option).is_loopback
     ]
-    if not open_ones or settings.bootstrap_key is not None:
+    if not open_ones:
         return
-    engine = open_engine(settings.database_url)
+    engine = open_control(settings)
     try:
-        upgrade(engine)
-        if not any_key(engine):
+        authenticator = Authenticator(engine, SystemClock())
+        authenticator.refresh()
+        if not authenticator.has_keys:
             raise ConfigError(
                 f"{', '.join(open_ones)} would be open to the network without a key: make one with "
-                f"`tokenweir key create --data {settings.data} --name … --role …`, or listen on "
-                "127.0.0.1"
+                f"`tokenweir key create --data {settings.data} --name NAME --role ROLE`, or listen "
+                "on 127.0.0.1"
             )
     finally:
         engine.dispose()

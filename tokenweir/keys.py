@@ -1,0 +1,38 @@
+"""Keys from the command line and from the first start."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine
+
+from base.clock import Clock, SystemClock
+from base.db import open_engine
+from base.errors import ConfigError
+from base.migrate import upgrade
+from collector.keys import Role, create_key, ensure_key
+from tokenweir.settings import Settings
+
+
+def make_key(settings: Settings, *, name: str, role: str, tenant: str | None) -> str:
+    """Make a key in the control database of `settings`; works beside a running instance."""
+    if role not in Role:
+        raise ConfigError(f"role {role!r}: choose one of {', '.join(r.value for r in Role)}")
+    engine = open_control(settings)
+    try:
+        return create_key(engine, SystemClock(), name=name, role=Role(role), tenant=tenant or "")
+    finally:
+        engine.dispose()
+
+
+def open_control(settings: Settings) -> Engine:
+    """Open the control database, brought to the newest schema, with the bootstrap key in it."""
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    engine = open_engine(settings.control_url)
+    upgrade(engine)
+    _bootstrap(engine, settings, SystemClock())
+    return engine
+
+
+def _bootstrap(engine: Engine, settings: Settings, clock: Clock) -> None:
+    key = settings.bootstrap()
+    if key is not None:
+        ensure_key(engine, clock, key, name="bootstrap", role=Role.ADMIN)
