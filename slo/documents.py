@@ -1,0 +1,102 @@
+"""SLO documents: files and folders -> SLOs, or every problem at once with file, line and cure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from base.errors import ConfigError
+from base.selfmon import Log
+from slo.fields import Report
+from slo.located import Located, read_documents
+from slo.model import Slo
+from slo.native import read_native
+from slo.openslo import OpenSloReader
+
+_SUFFIXES = {".yaml", ".yml", ".json"}
+_LOG = Log("slo.documents")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What reading found. A file with problems gives no SLO from the documents that have them."""
+
+    slos: tuple[Slo, ...]
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def load(paths: Sequence[Path | str]) -> list[Slo]:
+    """Read SLOs; raise one ConfigError that lists every problem, one a line."""
+    found = read(paths)
+    for warning in found.warnings:
+        _LOG.warning("slo_document_warning", message=warning)
+    if found.problems:
+        raise ConfigError("\n".join(found.problems))
+    return list(found.slos)
+
+
+def read(paths: Sequence[Path | str]) -> Loaded:
+    """Read SLOs and what is wrong with the rest; a folder is read with all below it."""
+    report = Report()
+    openslo = OpenSloReader(report)
+    slos: list[tuple[Slo, Located]] = []
+    for path in _files(paths, report):
+        for document in _objects(path, report):
+            if openslo.takes(document):
+                openslo.add(document)
+            elif (document.get("kind") or document).data == "slo":
+                slo = read_native(document, report)
+                if slo is not None:
+                    slos.append((slo, document))
+            else:
+                report.problem(
+                    "document", document,
+                    "not an SLO: write `kind: slo`, or `apiVersion: openslo/v1`",
+                )  # fmt: skip
+    slos += openslo.finish()
+    return Loaded(
+        tuple(_without_twins(slos, report)), tuple(report.problems), tuple(report.warnings)
+    )
+
+
+def _files(paths: Sequence[Path | str], report: Report) -> Iterator[Path]:
+    for path in map(Path, paths):
+        if path.is_dir():
+            yield from sorted(
+                file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file()
+            )
+        elif path.exists():
+            yield path
+        else:
+            report.problems.append(f"{path}: no such file or folder")
+
+
+def _objects(path: Path, report: Report) -> Iterator[Located]:
+    try:
+        documents = read_documents(path)
+    except ConfigError as error:
+        report.problems.append(str(error))
+        return
+    for document in documents:
+        yield from _flat(document)
+
+
+def _flat(document: Located) -> Iterable[Located]:
+    """Unfold a list at the top of a document, as OpenSLO files have."""
+    return document.data if isinstance(document.data, list) else (document,)
+
+
+def _without_twins(slos: list[tuple[Slo, Located]], report: Report) -> Iterator[Slo]:
+    first: dict[str, Located] = {}
+    for slo, at in slos:
+        if slo.name in first:
+            other = first[slo.name]
+            report.problem(
+                f"slo {slo.name!r}", at,
+                f"the name is taken by {Path(other.file).name} line {other.line}: rename one",
+            )  # fmt: skip
+        else:
+            first[slo.name] = at
+            yield slo

@@ -1,0 +1,161 @@
+"""The native SLO document: `kind: slo`, one short YAML mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+from base.errors import BadInput
+from slo.checks import (
+    DEFAULT_WINDOW,
+    check_name,
+    check_objective,
+    check_tier,
+    check_window,
+    read_group_by,
+    warn_of_failures_that_pass,
+)
+from slo.fields import Fields, Report
+from slo.located import Located
+from slo.model import Slo
+from slo.parse import Clause, parse_clauses, parse_filter
+from slo.tiers import MIN_BAD, Tier, derive
+from slo.verdict import Severity
+
+DEFAULT_GOOD = "outcome = 'good'"
+_T = TypeVar("_T")
+
+
+def read_native(document: Located, report: Report) -> Slo | None:
+    """Read one document; None when it has problems, which `report` then holds."""
+    name_at = document.get("name")
+    name = name_at.data if name_at is not None else None
+    fields = Fields(document, f"slo {name!r}" if name else "slo", report)
+    before = len(report.problems)
+    for known in ("kind", "name"):
+        fields.take(known)
+    check_name(name, name_at or document, fields)
+    objective = _objective(fields)
+    window = fields.duration("window") or DEFAULT_WINDOW
+    check_window(window, document.get("window") or document, fields)
+    group_by = read_group_by(fields, "group_by")
+    eligible = _expression(fields, "eligible", parse_filter)
+    good = _good(fields)
+    min_bad = _min_bad(fields)
+    description = fields.text("description") or ""
+    labels, annotations = fields.texts("labels"), fields.texts("annotations")
+    tiers = _tiers(fields, objective, window, min_bad)
+    fields.refuse_unknown()
+    if len(report.problems) > before or objective is None:
+        return None
+    warn_of_failures_that_pass(good, eligible, fields)
+    return Slo(
+        name=str(name),
+        objective=objective,
+        window=window,
+        good=good,
+        tiers=tiers,
+        eligible=eligible,
+        group_by=group_by,
+        description=description,
+        labels=labels,
+        annotations=annotations,
+        source=f"{document.file}:{document.line}",
+    )
+
+
+def _objective(fields: Fields) -> float | None:
+    at = fields.take("objective")
+    percent = fields.number("objective")
+    if at is None:
+        fields.bad(fields.at, "objective is missing: write a percentage such as 99.5")
+        return None
+    return None if percent is None else check_objective(percent, at, fields)
+
+
+def _good(fields: Fields) -> tuple[Clause, ...]:
+    at = fields.take("good")
+    if at is None:
+        return parse_clauses(DEFAULT_GOOD)
+    if isinstance(at.data, dict):
+        clauses = [
+            Clause(name, expression)
+            for name, value in at.data.items()
+            if (expression := _read(fields, value, f"good.{name}", parse_filter)) is not None
+        ]
+        if not at.data:
+            fields.bad(at, "good has no clauses")
+        return tuple(clauses)
+    return _read(fields, at, "good", parse_clauses) or ()
+
+
+def _expression(fields: Fields, key: str, parse: Callable[[str], _T]) -> _T | None:
+    at = fields.take(key)
+    return None if at is None else _read(fields, at, key, parse)
+
+
+def _read(fields: Fields, at: Located, key: str, parse: Callable[[str], _T]) -> _T | None:
+    if not isinstance(at.data, (str, bool)):
+        fields.bad(at, f"{key} is not an expression: put it in quotes")
+        return None
+    try:
+        return parse(str(at.data))
+    except BadInput as error:
+        fields.bad(at, f"{key}: {error}")
+        return None
+
+
+def _min_bad(fields: Fields) -> int:
+    at = fields.take("min_bad")
+    if at is None:
+        return MIN_BAD
+    if isinstance(at.data, bool) or not isinstance(at.data, int) or at.data < 1:
+        fields.bad(at, f"min_bad {at.data!r} is not a whole number from 1")
+        return MIN_BAD
+    return at.data
+
+
+def _tiers(
+    fields: Fields, objective: float | None, window: timedelta, min_bad: int
+) -> tuple[Tier, ...]:
+    written = fields.items("tiers")
+    if objective is None:
+        return ()
+    if fields.at.get("tiers") is None:
+        return derive(objective, window, min_bad)
+    tiers: list[Tier] = []
+    for item in written:
+        each = Fields(item, fields.what, fields.report)
+        tier = _tier(each, min_bad)
+        if tier is None or not check_tier(tier, objective, window, each):
+            continue
+        if any(tier.name == other.name for other in tiers):
+            fields.bad(item, f"two tiers are named {tier.name!r}")
+            continue
+        tiers.append(tier)
+    return tuple(tiers)
+
+
+def _tier(fields: Fields, min_bad: int) -> Tier | None:
+    if not isinstance(fields.at.data, dict):
+        fields.bad(fields.at, "a tier is a mapping: {name, severity, factor, long, short}")
+        return None
+    name = fields.text("name", required=True)
+    severity = fields.text("severity") or "page"
+    factor = fields.number("factor")
+    long = fields.duration("long", required=True)
+    short = fields.duration("short", required=True)
+    needed = _min_bad(fields) if fields.at.get("min_bad") is not None else min_bad
+    fields.take("min_bad")
+    fields.refuse_unknown()
+    if severity not in {"page", "ticket"}:
+        fields.bad(fields.at, f"severity {severity!r} is neither page nor ticket")
+        return None
+    if factor is None or factor <= 0:
+        fields.bad(fields.at, "factor must be a number above 0")
+        return None
+    if name is None or long is None or short is None:
+        return None
+    kind: Severity = "ticket" if severity == "ticket" else "page"
+    return Tier(name, kind, factor, long, short, needed)

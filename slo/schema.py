@@ -1,0 +1,62 @@
+"""The tables of judged requests: one row per SLO definition, group and bucket of time.
+
+`slo_counts_10s`, `slo_counts_1m` and `slo_counts_1h` are pure functions of `facts`: a row is
+recomputed while its bucket is dirty (`slo.counts`), never added to. Read them with FINAL.
+`slo_built` says which definitions have been counted over all stored facts, `slo_floors` from
+where on a table is complete (older rows have been dropped by `slo.retention`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from store.dialect import for_cluster
+from store.engine import Engine
+
+TABLES: Mapping[timedelta, str] = {
+    timedelta(seconds=10): "slo_counts_10s",
+    timedelta(minutes=1): "slo_counts_1m",
+    timedelta(hours=1): "slo_counts_1h",
+}
+"""Bucket size -> table, finest first."""
+
+
+def _counts(table: str) -> str:
+    return f"""
+CREATE TABLE IF NOT EXISTS {table} (
+  slo LowCardinality(String),
+  definition LowCardinality(String),
+  bucket DateTime('UTC') CODEC(Delta, ZSTD(1)),
+  group Array(String) CODEC(ZSTD(1)),
+  good UInt64,
+  bad UInt64,
+  excluded UInt64,
+  bad_reasons Map(String, UInt64) CODEC(ZSTD(1)),
+  excluded_reasons Map(String, UInt64) CODEC(ZSTD(1)),
+  version UInt64 CODEC(Delta, ZSTD(1)),
+  deleted UInt8
+) ENGINE = ReplacingMergeTree(version, deleted)
+PARTITION BY toYYYYMM(bucket)
+ORDER BY (slo, definition, bucket, group)"""
+
+
+_BUILT = """
+CREATE TABLE IF NOT EXISTS slo_built (
+  slo String,
+  definition String
+) ENGINE = ReplacingMergeTree()
+ORDER BY (slo, definition)"""
+
+_FLOORS = """
+CREATE TABLE IF NOT EXISTS slo_floors (
+  step UInt32,
+  floor DateTime('UTC')
+) ENGINE = ReplacingMergeTree(floor)
+ORDER BY (step)"""
+
+
+def create(engine: Engine) -> None:
+    """Create the tables where they do not exist yet."""
+    for statement in (*map(_counts, TABLES.values()), _BUILT, _FLOORS):
+        engine.execute(for_cluster(statement, engine.cluster))

@@ -1,0 +1,113 @@
+"""Alert tiers that can fire at the stated objective. Pure.
+
+The classic tiers (14.4, 6, 3, 1) assume 99.9 %. A total outage burns at 1 / (1 - objective): 10 at
+90 %, so 14.4 never fires there and 6 takes hours. Here a factor is the classic one where the
+objective leaves room for it, and otherwise a fixed share of the way from 1 (on budget) to the
+burn of a total outage. A fifth tier with a five-minute window watches for outages: it fires when
+four fifths of that way are reached, after at most four minutes of total outage at any objective.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from slo.budget import allowance
+from slo.verdict import Severity
+
+MIN_BAD = 5
+"""Five bad requests: no false page in 120 simulated quiet tenants at half budget."""
+
+_CLASSIC = timedelta(days=30)
+_OUTAGE_CLASSIC = timedelta(days=1)
+_STEP = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Burning when both windows burn at `factor` or more and the long one holds `min_bad`."""
+
+    name: str
+    severity: Severity
+    factor: float
+    long: timedelta
+    short: timedelta
+    min_bad: int = MIN_BAD
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    name: str
+    severity: Severity
+    classic_factor: float
+    reach: float  # share of the way from burn 1 to a total outage
+    long: timedelta  # for the classic SLO window
+    short: timedelta
+    least_long: timedelta  # however short the SLO window is
+    least_short: timedelta
+
+
+def _shape(
+    name: str,
+    severity: Severity,
+    factor: float,
+    reach: float,
+    minutes: tuple[int, int],
+    least_s: tuple[int, int],
+) -> _Shape:
+    return _Shape(
+        name,
+        severity,
+        factor,
+        reach,
+        timedelta(minutes=minutes[0]),
+        timedelta(minutes=minutes[1]),
+        timedelta(seconds=least_s[0]),
+        timedelta(seconds=least_s[1]),
+    )
+
+
+_SHAPES = (
+    _shape("outage", "page", float("inf"), 0.8, (5, 1), (30, 10)),
+    _shape("fast", "page", 14.4, 0.5, (60, 5), (60, 10)),
+    _shape("slow", "page", 6.0, 0.3, (360, 30), (120, 20)),
+    _shape("drift", "ticket", 3.0, 0.2, (1440, 120), (240, 30)),
+    _shape("trickle", "ticket", 1.0, 0.0, (4320, 360), (360, 60)),
+)
+
+
+def max_burn(objective: float) -> float:
+    """Burn of a total outage: no factor at or above it can ever fire."""
+    return 1 / allowance(objective)
+
+
+def can_fire(factor: float, objective: float) -> bool:
+    return factor < max_burn(objective)
+
+
+def derive(objective: float, window: timedelta, min_bad: int = MIN_BAD) -> tuple[Tier, ...]:
+    """Make the tiers of an SLO from its objective and window.
+
+    Windows shrink with an SLO window under 30 days, so that a tier always means the same share of
+    the budget, down to a floor; they do not grow with a longer one.
+    """
+    tiers = (_fit(shape, objective, window, min_bad) for shape in _SHAPES)
+    return tuple(tier for tier in tiers if tier.long <= window)
+
+
+def _fit(shape: _Shape, objective: float, window: timedelta, min_bad: int) -> Tier:
+    reference = _OUTAGE_CLASSIC if shape.name == "outage" else _CLASSIC
+    scale = min(1.0, window / reference)
+    reachable = 1 + shape.reach * (max_burn(objective) - 1)
+    return Tier(
+        name=shape.name,
+        severity=shape.severity,
+        factor=round(min(shape.classic_factor, reachable), 6),
+        long=max(_whole_steps(shape.long * scale), shape.least_long),
+        short=max(_whole_steps(shape.short * scale), shape.least_short),
+        min_bad=min_bad,
+    )
+
+
+def _whole_steps(span: timedelta) -> timedelta:
+    return round(span / _STEP) * _STEP

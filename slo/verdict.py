@@ -1,0 +1,79 @@
+"""What the evaluator says about one SLO and one group at one instant.
+
+Alerts, actuators and dashboards read verdicts; none of them reads the tables behind.
+Unknown is None: a rate without traffic, a budget without data, a watermark without a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Literal
+
+Severity = Literal["page", "ticket"]
+
+
+class State(StrEnum):
+    """Exactly one holds; the first that applies, in the order of `slo.evaluator.state_of`."""
+
+    OK = "OK"
+    BURNING = "BURNING"
+    """A tier burns now, whatever is left of the budget."""
+    EXHAUSTED = "EXHAUSTED"
+    """Nothing is left of the budget and nothing burns now."""
+    NO_TRAFFIC = "NO_TRAFFIC"
+    """The sources are alive and sent no eligible request in any tier's window."""
+    STALE = "STALE"
+    """The sources are silent: what is shown is frozen, nothing may fire, resolve or act on it."""
+    ABSENT = "ABSENT"
+    """No source has ever sent anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierVerdict:
+    """One alert tier: it burns when the long and the short window burn and enough is bad."""
+
+    name: str
+    severity: Severity
+    factor: float
+    long: timedelta
+    short: timedelta
+    long_burn: float | None
+    short_burn: float | None
+    burning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Counts are of the budget window; `burn` is keyed by window as people write it ("5m")."""
+
+    slo: str
+    group: Mapping[str, str]
+    objective: float
+    window: timedelta
+    good: int
+    bad: int
+    excluded: int
+    sli: float | None
+    budget_remaining: float | None
+    burn: Mapping[str, float | None]
+    coverage: float | None
+    watermark: datetime | None
+    state: State
+    tiers: tuple[TierVerdict, ...]
+    bad_reasons: Mapping[str, int]
+    at: datetime
+    expires_in: timedelta | None
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+    @property
+    def total(self) -> int:
+        """Count what is judged: excluded requests are apart."""
+        return self.good + self.bad
+
+    @property
+    def is_burning(self) -> bool:
+        return any(tier.burning for tier in self.tiers)

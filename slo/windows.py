@@ -1,0 +1,92 @@
+"""Exact windows out of buckets. Pure.
+
+A window is (now - length, now] on a request's start. It is cut into whole hours, whole minutes and
+whole ten seconds, which are read from the count tables, and the ragged rest, read from facts; no
+request is counted twice or missed, whatever `now` is. All windows end at `now`, so they are cut
+together: what lies between two window starts is cut once.
+
+Times here are integers, nanoseconds since the epoch, and spans are half-open [start, end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from slo.schema import TABLES
+
+NS = 1_000_000_000
+FACTS = timedelta(0)
+"""Stands for the facts themselves among the bucket sizes."""
+
+Span = tuple[int, int]
+
+_COARSEST_FIRST = tuple(sorted(TABLES, reverse=True))
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """`starts` by window length, and the spans to read from each table (`FACTS`: from facts)."""
+
+    end: int
+    starts: Mapping[timedelta, int]
+    spans: Mapping[timedelta, tuple[Span, ...]]
+
+
+def cut(now: datetime, lengths: Iterable[timedelta], floors: Mapping[timedelta, int]) -> Cut:
+    """Cut windows of these lengths ending at `now`.
+
+    `floors` says from which second on each table is complete; earlier spans are read from facts.
+    """
+    end = nanoseconds(now) + 1  # the window is closed at `now`, a span is open at its end
+    starts = {length: end - length // _MICROSECOND * 1000 for length in lengths}
+    edges = [*sorted(set(starts.values())), end]
+    spans: dict[timedelta, list[Span]] = {FACTS: [], **{step: [] for step in TABLES}}
+    for start, stop in pairwise(edges):
+        _cut(start, stop, _COARSEST_FIRST, floors, spans)
+    return Cut(end, starts, {step: _joined(found) for step, found in spans.items()})
+
+
+def nanoseconds(moment: datetime) -> int:
+    """Count nanoseconds since the epoch without a detour through a float."""
+    return (moment - _EPOCH) // _MICROSECOND * 1000
+
+
+def _cut(
+    start: int,
+    end: int,
+    steps: Sequence[timedelta],
+    floors: Mapping[timedelta, int],
+    out: dict[timedelta, list[Span]],
+) -> None:
+    """Put the whole buckets of the coarsest step in `out` and cut what is left by finer ones."""
+    if start >= end:
+        return
+    if not steps:
+        out[FACTS].append((start, end))
+        return
+    step, finer = steps[0], steps[1:]
+    size = round(step.total_seconds()) * NS
+    first = max(-(-start // size) * size, -(-floors[step] * NS // size) * size)
+    last = end // size * size
+    if first >= last:
+        _cut(start, end, finer, floors, out)
+        return
+    _cut(start, first, finer, floors, out)
+    out[step].append((first, last))
+    _cut(last, end, finer, floors, out)
+
+
+def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Join spans that touch."""
+    out: list[Span] = []
+    for start, end in sorted(spans):
+        if out and out[-1][1] == start:
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((start, end))
+    return tuple(out)

@@ -1,0 +1,37 @@
+"""One store for all tests of this folder: chdb allows one open folder per process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slo.schema
+import store.schema
+from store.engine import Engine
+from store.open import open_engine
+
+_WRITTEN = ("facts", "source_minutes", "slo_counts_10s", "slo_counts_1m", "slo_counts_1h",
+            "slo_built", "slo_floors")  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    path: Path = tmp_path_factory.mktemp("store")
+    engine = open_engine(f"chdb://{path}")
+    store.schema.create(engine)
+    slo.schema.create(engine)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def engine(opened: Engine) -> Engine:
+    empty(opened)
+    return opened
+
+
+def empty(engine: Engine) -> None:
+    for table in _WRITTEN:
+        engine.execute(f"TRUNCATE TABLE {table}")
