@@ -68,7 +68,7 @@ class KeyInfo:
     revoked_at: datetime | None
 
 
-def create_key(engine: Engine, clock: Clock, *, name: str, role: Role, tenant: str = "") -> str:
+def create_key(engine: Engine, clock: Clock, *, name: str, role: Role, tenant: str | None = None) -> str:
     """Make a key and return it: this is the only time that it can be seen.
 
     An ingest key needs the tenant it speaks for; the other roles have none. Raises BadInput.
@@ -85,7 +85,7 @@ def create_key(engine: Engine, clock: Clock, *, name: str, role: Role, tenant: s
         "name": name,
         "sha256": _digest(key),
         "role": role.value,
-        "tenant": tenant,
+        "tenant": tenant or "",
         "created_at": clock.now(),
     }
     try:
@@ -112,6 +112,14 @@ def revoke_key(engine: Engine, clock: Clock, name: str) -> None:
             raise BadInput(f"there is no live key named {name!r}")
 
 
+def any_key(engine: Engine) -> bool:
+    """Say whether a key was ever made. Revoking the last one does not open the door."""
+    if not inspect(engine).has_table(api_keys.name):
+        return False  # the server creates the tables when it first starts
+    with transaction(engine) as connection:
+        return connection.execute(select(api_keys.c.id).limit(1)).first() is not None
+
+
 class Authenticator:
     """Knows the live keys.
 
@@ -128,7 +136,7 @@ class Authenticator:
     def refresh(self) -> None:
         """Read the keys again. When the database cannot be read, the last ones stay valid."""
         if not inspect(self._engine).has_table(api_keys.name):
-            return  # the server creates the tables when it first starts
+            return
         with transaction(self._engine) as connection:
             rows = connection.execute(select(api_keys)).all()
         self._keys = {
@@ -141,7 +149,7 @@ class Authenticator:
 
     @property
     def has_keys(self) -> bool:
-        """Whether a key is wanted from everybody. Revoking the last key does not open the door."""
+        """Whether a key is wanted from everybody, as `any_key` says."""
         return self._any_ever
 
     def identify(self, token: str | None, peer_is_loopback: bool) -> Identity | None:
