@@ -1,0 +1,177 @@
+"""REST: verdicts as of any instant, and the counts behind them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from base.clock import Clock
+from base.durations import format_duration, format_instant, parse_duration, parse_instant
+from base.errors import BadInput
+from slo.evaluator import Evaluator
+from slo.series import read_series
+from slo.verdict import TierVerdict, Verdict
+from store.engine import Engine
+
+
+class TierBody(BaseModel):
+    """One alert tier; a burn of null means that the window has no traffic."""
+
+    name: str
+    severity: str
+    factor: float
+    long: str
+    short: str
+    long_burn: float | None
+    short_burn: float | None
+    burning: bool
+
+
+class SloBody(BaseModel):
+    """One SLO and one group. `total` is good + bad; excluded requests are apart."""
+
+    name: str
+    group: dict[str, str]
+    objective: float = Field(description="share of requests that must be good, 0..1")
+    window: str
+    good: int
+    bad: int
+    excluded: int
+    total: int
+    sli: float | None
+    budget_remaining: float | None = Field(
+        description="1 is untouched, negative is overspent, null is no data"
+    )
+    burn: dict[str, float | None] = Field(description="burn rate by window; null is no traffic")
+    coverage: float | None = Field(description="share of minutes in which a source was heard")
+    watermark: str | None = Field(description="newest event of the sources that feed this SLO")
+    state: str
+    tiers: list[TierBody]
+    bad_reasons: dict[str, int]
+    expires_in: str | None = Field(description="what is left lasts this long at the present burn")
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    at: str
+
+
+class SlosBody(BaseModel):
+    """All verdicts as of `now`."""
+
+    now: str
+    slos: list[SloBody]
+
+
+class SeriesBody(BaseModel):
+    """One group; steps without requests are left out."""
+
+    group: dict[str, str]
+    at: list[str]
+    good: list[int]
+    bad: list[int]
+    excluded: list[int]
+
+
+class NamedSeriesBody(BaseModel):
+    """Counts per step of one SLO."""
+
+    name: str
+    objective: float
+    window: str
+    step: str
+    series: list[SeriesBody]
+
+
+def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
+    """Make the endpoints; mount it where BadInput becomes 400."""
+    routes = APIRouter(prefix="/api/v1/slos", tags=["slo"])
+
+    @routes.get("")
+    def slos(
+        now: Annotated[str | None, Query(description="RFC 3339 or unix seconds")] = None,
+    ) -> SlosBody:
+        moment = _instant(now) if now else clock.now()
+        verdicts = evaluator.evaluate(moment)
+        return SlosBody(now=format_instant(moment), slos=[body_of(each) for each in verdicts])
+
+    @routes.get("/{name}/series")
+    def series(
+        name: str,
+        start: Annotated[str, Query(alias="from")],
+        end: Annotated[str, Query(alias="to")],
+        step: str = "1h",
+    ) -> NamedSeriesBody:
+        slo = next((each for each in evaluator.slos if each.name == name), None)
+        if slo is None:
+            known = ", ".join(each.name for each in evaluator.slos) or "none"
+            raise HTTPException(404, f"no SLO is named {name!r}; there are: {known}")
+        try:
+            span = parse_duration(step)
+            found = read_series(engine, slo, _instant(start), _instant(end), span)
+        except BadInput as error:
+            raise HTTPException(400, str(error)) from error
+        return NamedSeriesBody(
+            name=slo.name,
+            objective=slo.objective,
+            window=format_duration(slo.window),
+            step=format_duration(span),
+            series=[
+                SeriesBody(
+                    group=each.group,
+                    at=[format_instant(moment) for moment in each.at],
+                    good=each.good,
+                    bad=each.bad,
+                    excluded=each.excluded,
+                )
+                for each in found
+            ],
+        )
+
+    return routes
+
+
+def body_of(verdict: Verdict) -> SloBody:
+    """Write a verdict as the API shows it."""
+    return SloBody(
+        name=verdict.slo,
+        group=dict(verdict.group),
+        objective=verdict.objective,
+        window=format_duration(verdict.window),
+        good=verdict.good,
+        bad=verdict.bad,
+        excluded=verdict.excluded,
+        total=verdict.total,
+        sli=verdict.sli,
+        budget_remaining=verdict.budget_remaining,
+        burn=dict(verdict.burn),
+        coverage=verdict.coverage,
+        watermark=format_instant(verdict.watermark) if verdict.watermark else None,
+        state=verdict.state.value,
+        tiers=[TierBody(**_tier(tier)) for tier in verdict.tiers],
+        bad_reasons=dict(verdict.bad_reasons),
+        expires_in=None if verdict.expires_in is None else format_duration(verdict.expires_in),
+        labels=dict(verdict.labels),
+        annotations=dict(verdict.annotations),
+        at=format_instant(verdict.at),
+    )
+
+
+def _tier(tier: TierVerdict) -> dict[str, Any]:
+    return {
+        "name": tier.name,
+        "severity": tier.severity,
+        "factor": tier.factor,
+        "long": format_duration(tier.long),
+        "short": format_duration(tier.short),
+        "long_burn": tier.long_burn,
+        "short_burn": tier.short_burn,
+        "burning": tier.burning,
+    }
+
+
+def _instant(text: str) -> Any:
+    try:
+        return parse_instant(text)
+    except BadInput as error:
+        raise HTTPException(400, str(error)) from error

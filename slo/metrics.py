@@ -1,0 +1,68 @@
+"""Verdicts as Prometheus gauges on tokenweir's own /metrics.
+
+What is unknown has no sample: a missing series says "no data", NaN and 0 would lie.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from base.selfmon import REGISTRY
+from slo.verdict import State, Verdict
+
+
+class VerdictGauges(Collector):
+    """Shows the newest verdicts; call it with each evaluation's."""
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self._lock = threading.Lock()
+        self._verdicts: tuple[Verdict, ...] = ()
+        registry.register(self)
+
+    def __call__(self, verdicts: Sequence[Verdict], now: datetime) -> None:  # noqa: ARG002
+        """Replace what is shown; a group that is gone goes with its series."""
+        with self._lock:
+            self._verdicts = tuple(verdicts)
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            verdicts = self._verdicts
+        remaining = GaugeMetricFamily(
+            "tokenweir_slo_budget_remaining_ratio",
+            "Error budget left: 1 untouched, 0 spent, negative overspent.",
+            labels=["slo", "group"],
+        )
+        burn = GaugeMetricFamily(
+            "tokenweir_slo_burn_rate",
+            "How many times faster than allowed the budget is spent.",
+            labels=["slo", "group", "window"],
+        )
+        objective = GaugeMetricFamily(
+            "tokenweir_slo_objective_ratio", "Share of requests that must be good.", labels=["slo"]
+        )
+        state = GaugeMetricFamily(
+            "tokenweir_slo_state", "1 for the state that holds.", labels=["slo", "group", "state"]
+        )
+        for name, target in {verdict.slo: verdict.objective for verdict in verdicts}.items():
+            objective.add_metric([name], target)
+        for verdict in verdicts:
+            labels = [verdict.slo, group_text(verdict)]
+            if verdict.budget_remaining is not None:
+                remaining.add_metric(labels, verdict.budget_remaining)
+            for window, rate in verdict.burn.items():
+                if rate is not None:
+                    burn.add_metric([*labels, window], rate)
+            for each in State:
+                state.add_metric([*labels, each.value], float(verdict.state is each))
+        yield from (remaining, burn, objective, state)
+
+
+def group_text(verdict: Verdict) -> str:
+    """Write a group as one label value: `tenant=acme,route=/v1/chat/completions`."""
+    return ",".join(f"{column}={value}" for column, value in verdict.group.items())
