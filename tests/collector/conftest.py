@@ -16,6 +16,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from base.clock import ManualClock
+from collector.wal_reader import BEGINNING, LogReader
 
 ROOT = Path(__file__).parents[2]
 START_NS = 1_796_061_254_170_000_000
@@ -65,13 +66,12 @@ class ReceiverProcess:
 StartReceiver = Callable[..., ReceiverProcess]
 
 
-@pytest.fixture
-def start_receiver(tmp_path: Path) -> Iterator[StartReceiver]:
+@pytest.fixture(scope="module")
+def receivers() -> Iterator[StartReceiver]:
     """Start real receiver processes; those still running at the end are killed."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(data: Path | None = None, **settings: object) -> ReceiverProcess:
-        data = data or tmp_path / "data"
+    def start(data: Path, **settings: object) -> ReceiverProcess:
         data.mkdir(exist_ok=True)
         command = [sys.executable, "-m", "collector.receiver", "--data", str(data)]
         command += ["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
@@ -91,3 +91,23 @@ def start_receiver(tmp_path: Path) -> Iterator[StartReceiver]:
         process.wait(10)
         if process.stdout:
             process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def receiver(receivers: StartReceiver, tmp_path_factory: pytest.TempPathFactory) -> ReceiverProcess:
+    """One receiver for a module's table of cases, with a limit of 1 MiB a request."""
+    return receivers(tmp_path_factory.mktemp("receiver"), max_request_bytes=1 << 20)
+
+
+def logged(data: Path) -> list[tuple[str, str, ExportTraceServiceRequest]]:
+    """Read back what is in a receiver's log: tenant, source, request."""
+    entries = LogReader(data / "wal").read(BEGINNING).entries
+    return [
+        (e.record.tenant, e.record.source, ExportTraceServiceRequest.FromString(e.record.body))
+        for e in entries
+    ]
+
+
+@pytest.fixture(scope="session")
+def log_of() -> Callable[[Path], list[tuple[str, str, ExportTraceServiceRequest]]]:
+    return logged
