@@ -1,0 +1,35 @@
+"""What was measured about an alert, kept with its episode so that a later message can say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The numbers behind one alert. None is unknown. Only JSON types: it is stored as JSON."""
+
+    text: str = ""  # for alerts that are not about an SLO
+    objective: float | None = None
+    window: str = ""
+    good: int = 0
+    bad: int = 0
+    sli: float | None = None
+    budget_remaining: float | None = None
+    burn: float | None = None
+    burn_window: str = ""
+    factor: float | None = None
+    expires_in_s: float | None = None
+    bad_reasons: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Facts:
+        known = cls.__slots__
+        return cls(**{name: value for name, value in stored.items() if name in known})

@@ -1,0 +1,1 @@
+"""One file per receiver's dialect. Each renders and classifies; none does I/O."""

@@ -1,0 +1,116 @@
+"""What a notification says, in plain words; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from urllib.parse import quote, urlencode
+
+from alerts.facts import Facts
+from alerts.model import Severity
+from alerts.notice import safe_label
+from base.durations import format_duration
+
+_TOP_REASONS = 3
+
+
+def labels(alertname: str, slo: str, group: Mapping[str, str], facts: Facts) -> dict[str, str]:
+    """Label an alert: the document's own labels, then who it is; empty values are left out."""
+    pairs = {**facts.labels, **group, "slo": slo, "alertname": alertname}
+    return {safe_label(name): str(value) for name, value in pairs.items() if value}
+
+
+def describe(
+    slo: str,
+    group: Mapping[str, str],
+    severity: Severity,
+    facts: Facts,
+    actions: Sequence[str],
+    resolved_at: datetime | None = None,
+) -> dict[str, str]:
+    """Say what burns, how fast, how much is left, until when, why, and what was done about it."""
+    if not slo:
+        return {"summary": facts.text, "description": facts.text}
+    who = f"{slo}{_braces(group)}"
+    said = dict(facts.annotations)
+    reasons = _reasons(facts.bad_reasons)
+    sentences = [f"{who}: {_headline(facts, severity, resolved_at)}.", _budget(facts, resolved_at)]
+    if reasons:
+        sentences.append(f"Most frequent reasons: {reasons}.")
+        said["top_reasons"] = reasons
+    if actions:
+        said["actions"] = "; ".join(actions)
+        sentences.append(f"Done by the control plane: {said['actions']}.")
+    if facts.burn is not None:
+        said["burn"] = f"{_number(facts.burn)}x over {facts.burn_window}"
+    said["budget_left"] = _percent(facts.budget_remaining)
+    if facts.expires_in_s is not None and resolved_at is None:
+        said["exhausted_in"] = _span(facts.expires_in_s)
+    said.setdefault("summary", f"{who}: {_headline(facts, severity, resolved_at)}")
+    said.setdefault("description", " ".join(sentences))
+    return {safe_label(name): str(value) for name, value in said.items()}
+
+
+def dashboard_url(external_url: str, slo: str, group: Mapping[str, str]) -> str:
+    """Link to the page that shows this alert."""
+    base = external_url.rstrip("/")
+    if not slo:
+        return f"{base}/"
+    query = urlencode({"slo": slo, **group}, quote_via=quote)
+    return f"{base}/?{query}"
+
+
+def title(group_labels: Mapping[str, str], count: int, first: str) -> str:
+    """Head a message about several alerts by the first of them."""
+    name = group_labels.get("slo") or group_labels.get("alertname", "")
+    return first if count <= 1 else f"{name}: {count} groups. {first}"
+
+
+def _headline(facts: Facts, severity: Severity, resolved_at: datetime | None) -> str:
+    if resolved_at is not None:
+        return "the error budget stopped burning"
+    if facts.burn is None:
+        return f"the error budget is burning ({severity})"
+    pace = f"{_number(facts.burn)}x too fast over {facts.burn_window}"
+    return f"the error budget is burning {pace} ({severity})"
+
+
+def _budget(facts: Facts, resolved_at: datetime | None) -> str:
+    left = facts.budget_remaining
+    goal = "" if facts.objective is None else f" for the objective of {_goal(facts.objective)}"
+    if left is None:
+        return f"How much of the {facts.window} budget is left{goal} is unknown."
+    if left <= 0:
+        return f"The {facts.window} budget{goal} is spent ({_percent(left)} left)."
+    said = f"{_percent(left)} of the {facts.window} budget{goal} is left"
+    if facts.expires_in_s is not None and resolved_at is None:
+        return f"{said}, gone in {_span(facts.expires_in_s)} at this pace."
+    return f"{said}."
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP_REASONS]
+    return ", ".join(f"{reason} ({count})" for reason, count in ranked if count)
+
+
+def _braces(group: Mapping[str, str]) -> str:
+    if not group:
+        return ""
+    return "{" + ", ".join(f"{name}={value}" for name, value in sorted(group.items())) + "}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value * 100:.3g} %"
+
+
+def _goal(objective: float) -> str:
+    return f"{objective * 100:.6g} %"
+
+
+def _span(seconds: float) -> str:
+    step = 60 if seconds >= 3600 else 1
+    return format_duration(timedelta(seconds=max(step, round(seconds / step) * step)))

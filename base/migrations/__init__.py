@@ -1,0 +1,1 @@
+"""Alembic's revision scripts of the control database. Run by `base.migrate`, never imported."""
