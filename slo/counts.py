@@ -51,7 +51,12 @@ class SloCounts:
             return self._ensure()
 
     def rebuild(self, slo: Slo) -> None:
-        """Count one SLO over all stored facts."""
+        """Throw away the counts of one SLO and count it over all stored facts."""
+        with self._lock:
+            self._forget([(slo.name, slo.definition)])
+            self._count_all(slo)
+
+    def _count_all(self, slo: Slo) -> None:
         buckets = self._engine.rows(
             "SELECT DISTINCT toInt64(intDiv(toUnixTimestamp64Nano(start), 10000000000) * 10) AS at "
             "FROM facts FINAL ORDER BY at"
@@ -68,7 +73,7 @@ class SloCounts:
         self._forget(built - wanted.keys())
         new = [slo for key, slo in wanted.items() if key not in built]
         for slo in new:
-            self.rebuild(slo)
+            self._count_all(slo)
         return [slo.name for slo in new]
 
     def _forget(self, gone: Iterable[tuple[str, str]]) -> None:

@@ -57,7 +57,7 @@ class Fields:
             return None
         if isinstance(found.data, (int, float)) and not isinstance(found.data, bool):
             return float(found.data)
-        self.bad(found, f"{key} {found.data!r} is not a number")
+        self.bad(found, f"{key} {found.plain()!r} is not a number")
         return None
 
     def flag(self, key: str) -> bool | None:
@@ -66,7 +66,7 @@ class Fields:
             return None
         if isinstance(found.data, bool):
             return found.data
-        self.bad(found, f"{key} {found.data!r} is not true or false")
+        self.bad(found, f"{key} {found.plain()!r} is not true or false")
         return None
 
     def duration(self, key: str, *, required: bool = False) -> timedelta | None:

@@ -19,7 +19,8 @@ MAX_NODES = 200_000
 
 _PLAIN = {
     "tag:yaml.org,2002:str", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float",
-    "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null",
+    "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", "tag:yaml.org,2002:map",
+    "tag:yaml.org,2002:seq", "tag:yaml.org,2002:timestamp",
 }  # fmt: skip
 
 
@@ -91,6 +92,8 @@ class _Reader:
         line = node.start_mark.line + 1
         if self._count > MAX_NODES:
             raise ConfigError(f"{self._file} line {line}: more than {MAX_NODES} values")
+        if node.tag not in _PLAIN:
+            raise ConfigError(f"{self._file} line {line}: the tag {node.tag} is not allowed")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, line)
         if isinstance(node, yaml.SequenceNode):
@@ -116,8 +119,6 @@ class _Reader:
     def _scalar(self, node: yaml.Node, line: int) -> Any:
         if node.tag == "tag:yaml.org,2002:timestamp":
             return node.value
-        if node.tag not in _PLAIN:
-            raise ConfigError(f"{self._file} line {line}: the tag {node.tag} is not allowed")
         try:
             return self._loader.construct_object(node)
         except ValueError as error:

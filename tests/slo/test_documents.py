@@ -1,0 +1,187 @@
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from base.errors import ConfigError
+from slo.documents import Loaded, load, read
+from slo.tiers import derive
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "slo"
+
+
+def write(folder: Path, text: str, name: str = "slos.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read_text(folder: Path, text: str) -> Loaded:
+    return read([write(folder, text)])
+
+
+SHORT = """\
+kind: slo
+name: chat-ttft
+objective: 95
+"""
+
+
+def test_three_lines_are_an_slo(tmp_path: Path) -> None:
+    (slo,) = load([write(tmp_path, SHORT)])
+
+    assert (slo.name, slo.objective, slo.window) == ("chat-ttft", 0.95, timedelta(days=30))
+    assert [clause.name for clause in slo.good] == ["outcome = 'good'"]
+    assert slo.eligible is None
+    assert slo.group_by == ()
+    assert slo.tiers == derive(0.95, timedelta(days=30))
+
+
+def test_a_file_holds_several_documents_and_a_folder_several_files(tmp_path: Path) -> None:
+    write(tmp_path, SHORT + "---\n" + SHORT.replace("chat-ttft", "b"), "one.yaml")
+    (tmp_path / "deeper").mkdir()
+    write(tmp_path / "deeper", SHORT.replace("chat-ttft", "c"), "two.yml")
+    write(tmp_path, "not read", "notes.txt")
+
+    assert sorted(slo.name for slo in load([tmp_path])) == ["b", "c", "chat-ttft"]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("objective: 101", "slo 'chat-ttft' line 3: objective 101 is outside (0, 100)"),
+        ("objective: 100", "a budget of zero cannot be kept, use 99.99 or less"),
+        ("objective: 0", "objective 0 is outside (0, 100)"),
+        ("objective: high", "objective 'high' is not a number"),
+        ("objective: true", "objective True is not a number"),
+        ("objective: 95\nwindow: 1 month", "line 4: window: duration '1 month' is not like"),
+        ("objective: 95\nwindow: 10s", "line 4: window must be between 1m and 366d"),
+        ("objective: 95\ngroup_by: [tenant, colour]", "line 4: group_by 'colour' is not one of"),
+        ("objective: 95\ngroup_by: [tenant, tenant]", "names 'tenant' twice"),
+        ("objective: 95\ngroup_by: tenant", "group_by is not a list"),
+        ("objective: 95\ngood: ttft <= 2", "line 4: good: 'ttft' is not a column"),
+        ("objective: 95\ngood: {a: sleep(3) = 0}", "good.a: 'sleep(3)' is not allowed"),
+        ("objective: 95\neligible: 5", "line 4: eligible is not an expression"),
+        ("objective: 95\ncolour: red", "line 4: unknown field 'colour'"),
+        ("objective: 95\nmin_bad: 0", "line 4: min_bad 0 is not a whole number from 1"),
+        ("objective: 95\nobjective: 96", "line 4: 'objective' is written twice"),
+        ("objective: 95\nlabels: [a]", "line 4: labels is not a mapping"),
+        ("window: 7d", "objective is missing: write a percentage such as 99.5"),
+        (
+            "objective: 90\ntiers:\n  - {name: x, factor: 14.4, long: 1h, short: 5m}",
+            "line 5: tier 'x' can never fire: a total outage burns at 10",
+        ),
+        (
+            "objective: 90\ntiers:\n  - {name: x, factor: 2, long: 5m, short: 1h}",
+            "needs short < long <= window",
+        ),
+        (
+            "objective: 90\ntiers:\n  - {name: x, factor: 2, long: 1h, short: 5m, severity: sms}",
+            "severity 'sms' is neither page nor ticket",
+        ),
+        ("objective: 90\ntiers: [fast]", "a tier is a mapping"),
+        ("objective: 90\ntiers:\n  - {name: x, long: 1h, short: 5m}", "factor must be a number"),
+        ("objective: [", "not YAML"),
+        ("objective: !!python/object/apply:os.system ['true']", "the tag"),
+        ("objective: 95\n<<: {a: 1}", "a key must be plain text"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_cure(tmp_path: Path, line: str, says: str) -> None:
+    found = read_text(tmp_path, f"kind: slo\nname: chat-ttft\n{line}\n")
+
+    assert found.slos == ()
+    assert any(says in problem for problem in found.problems), found.problems
+    assert all(problem.startswith(("slos.yaml", str(tmp_path))) for problem in found.problems)
+
+
+@pytest.mark.parametrize("name", ["Chat", "a b", "-a", "a_b", "x" * 65, "12"])
+def test_names_are_what_urls_and_labels_can_hold(tmp_path: Path, name: str) -> None:
+    found = read_text(tmp_path, f"kind: slo\nname: {name}\nobjective: 95\n")
+
+    assert any("name" in problem for problem in found.problems)
+
+
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path, "kind: slo\nname: A\nobjective: 101\n---\nkind: pod\n")
+
+    with pytest.raises(ConfigError) as raised:
+        load([path, tmp_path / "nowhere.yaml"])
+
+    assert len(str(raised.value).splitlines()) == 4
+
+
+def test_a_name_belongs_to_one_document(tmp_path: Path) -> None:
+    found = read_text(tmp_path, SHORT + "---\n" + SHORT)
+
+    assert "the name is taken by slos.yaml line 1: rename one" in found.problems[0]
+
+
+def test_a_definition_that_passes_failed_requests_is_doubted(tmp_path: Path) -> None:
+    found = read_text(tmp_path, SHORT + "good: ttft_ms <= 2000\n")
+
+    assert "a failed request that meets good counts as good" in found.warnings[0]
+    assert read_text(tmp_path, SHORT).warnings == ()
+
+
+def test_a_tier_below_one_is_doubted(tmp_path: Path) -> None:
+    tier = "tiers:\n  - {name: x, factor: 0.9, long: 1h, short: 5m}\n"
+
+    assert "alerts while the objective is met" in read_text(tmp_path, SHORT + tier).warnings[0]
+
+
+def test_written_tiers_replace_the_derived_ones(tmp_path: Path) -> None:
+    tiers = """\
+min_bad: 8
+tiers:
+  - {name: fast, severity: page, factor: 6, long: 60s, short: 20s}
+  - {name: slow, severity: ticket, factor: 3, long: 10m, short: 1m, min_bad: 20}
+"""
+    (slo,) = read_text(tmp_path, SHORT + tiers).slos
+
+    assert [(tier.name, tier.severity, tier.min_bad) for tier in slo.tiers] == [
+        ("fast", "page", 8),
+        ("slow", "ticket", 20),
+    ]
+
+
+def test_named_clauses_name_the_reasons(tmp_path: Path) -> None:
+    (slo,) = read_text(
+        tmp_path, SHORT + "good: {answered: outcome = 'good', quick: ttft_ms <= 800}\n"
+    ).slos
+
+    assert [clause.name for clause in slo.good] == ["answered", "quick"]
+
+
+def test_the_definition_does_not_depend_on_spelling(tmp_path: Path) -> None:
+    good = "good: outcome = 'good' and ttft_ms <= 2000\n"
+    (one,) = read_text(tmp_path, SHORT + good).slos
+    (other,) = read_text(
+        tmp_path, SHORT + "good: (outcome='good') AND ttft_ms<=2000 # same\nwindow: 7d\n"
+    ).slos
+
+    assert one.definition == other.definition
+    assert len(one.definition) == 16
+
+
+def test_the_examples_load_without_a_doubt() -> None:
+    found = read([EXAMPLES])
+
+    assert found.problems == ()
+    assert found.warnings == ()
+    assert {"availability", "chat-ttft", "chat-tpot", "chat-e2e", "demo-chat"} <= {
+        slo.name for slo in found.slos
+    }
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    assert "cannot be read" in read([path]).problems[0]
+
+
+def test_an_alias_bomb_is_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
+
+    assert "more than 200000 values" in read_text(tmp_path, "\n".join(lines)).problems[0]
