@@ -24,6 +24,7 @@ from base.selfmon import Log
 from collector.tables import api_keys
 
 PREFIX = "twk_"
+_SHORTEST = 20
 _log = Log(__name__)
 
 
@@ -68,7 +69,9 @@ class KeyInfo:
     revoked_at: datetime | None
 
 
-def create_key(engine: Engine, clock: Clock, *, name: str, role: Role, tenant: str | None = None) -> str:
+def create_key(
+    engine: Engine, clock: Clock, *, name: str, role: Role, tenant: str | None = None
+) -> str:
     """Make a key and return it: this is the only time that it can be seen.
 
     An ingest key needs the tenant it speaks for; the other roles have none. Raises BadInput.
@@ -94,6 +97,24 @@ def create_key(engine: Engine, clock: Clock, *, name: str, role: Role, tenant: s
     except IntegrityError as error:
         raise BadInput(f"there is a key named {name!r} already: choose another name") from error
     return key
+
+
+def ensure_key(engine: Engine, clock: Clock, key: str, *, name: str, role: Role) -> None:
+    """Let a key that somebody else made work under `name`: it replaces an earlier one.
+
+    For the first key of an installation, which comes with its configuration. Raises BadInput.
+    """
+    if len(key) < _SHORTEST:
+        raise BadInput(f"the {name} key is shorter than {_SHORTEST} characters: it can be guessed")
+    digest = _digest(key)
+    named = api_keys.c.name == name
+    with transaction(engine) as connection:
+        if connection.execute(select(api_keys.c.id).where(api_keys.c.sha256 == digest)).first():
+            return
+        values = {"sha256": digest, "role": role.value, "tenant": "", "revoked_at": None}
+        if connection.execute(update(api_keys).where(named).values(values)).rowcount == 0:
+            row = {"id": new_id(clock), "name": name, "created_at": clock.now()}
+            connection.execute(insert(api_keys).values(row | values))
 
 
 def list_keys(engine: Engine) -> list[KeyInfo]:

@@ -15,6 +15,7 @@ from collector.keys import (
     any_key,
     bearer_token,
     create_key,
+    ensure_key,
     list_keys,
     revoke_key,
 )
@@ -167,3 +168,23 @@ def test_the_key_is_found_where_senders_put_it(
     headers: list[tuple[str, str]], token: str | None
 ) -> None:
     assert bearer_token(headers) == token
+
+
+def test_a_key_from_the_configuration_works_and_can_be_changed(
+    control: Engine, clock: ManualClock
+) -> None:
+    first, second = "twk_first_0123456789", "twk_second_012345678"
+    for key in (first, first, second):
+        ensure_key(control, clock, key, name="bootstrap", role=Role.ADMIN)
+    made = authenticator(control, clock)
+
+    assert made.identify(first, peer_is_loopback=True) is None
+    assert made.identify(second, peer_is_loopback=False) is not None
+    assert len(list_keys(control)) == 1
+
+
+def test_a_key_from_the_configuration_that_can_be_guessed_is_refused(
+    control: Engine, clock: ManualClock
+) -> None:
+    with pytest.raises(BadInput, match="guessed"):
+        ensure_key(control, clock, "secret", name="bootstrap", role=Role.ADMIN)

@@ -79,7 +79,7 @@ def test_compressed_bodies_are_read(
     body = json_request() if content_type == JSON else request_of(7).SerializeToString()
 
     answer = post(
-        receiver, COMPRESSIONS[name](body), content_type, content_encoding=name.split()[0]
+        receiver, COMPRESSIONS[name](body), content_type, content_encoding=name.split(maxsplit=1)[0]
     )
 
     assert answer.status_code == 200
