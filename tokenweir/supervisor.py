@@ -20,7 +20,7 @@ import httpx
 
 from base.errors import ConfigError
 from base.selfmon import Log
-from tokenweir.datadir import remove_endpoints, write_endpoints
+from tokenweir.datadir import owned, remove_endpoints, write_endpoints
 
 log = Log(__name__)
 
@@ -109,7 +109,18 @@ class Supervisor:
         self._stopping = asyncio.Event()
 
     async def run(self, on_ready: Callable[[dict[str, Any]], None]) -> int:
-        """Start both, publish `endpoints.json`, keep both alive; returns the exit status."""
+        """Start both, publish `endpoints.json`, keep both alive; returns the exit status.
+
+        ConfigError if the data folder belongs to another instance.
+        """
+        with owned(self._data, "supervisor"):
+            return await self._run(on_ready)
+
+    def stop(self) -> None:
+        """Do what SIGTERM does."""
+        self._stopping.set()
+
+    async def _run(self, on_ready: Callable[[dict[str, Any]], None]) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)

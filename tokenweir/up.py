@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.console import Console
 
-from tokenweir.datadir import owned
 from tokenweir.exposure import refuse_open_doors
 from tokenweir.settings import load_settings
 from tokenweir.supervisor import Child, Supervisor
@@ -22,16 +21,20 @@ async def run_up(config: Path | None, given: Mapping[str, Any], console: Console
 
     ConfigError when a file or an address is wrong.
     """
+    supervisor = make_supervisor(config, given)
+    return await supervisor.run(lambda endpoints: _welcome(endpoints, console))
+
+
+def make_supervisor(config: Path | None, given: Mapping[str, Any]) -> Supervisor:
+    """Check the settings and say which processes they need."""
     overrides = {key: _plain(value) for key, value in given.items() if value not in (None, [])}
     settings = load_settings(config, overrides)
     refuse_open_doors(settings)
-    with owned(settings.data, "supervisor"):
-        supervisor = Supervisor(
-            settings.data,
-            receiver=Child("receiver", _command("ingest", config, overrides)),
-            server=Child("server", _command("server", config, overrides)),
-        )
-        return await supervisor.run(lambda endpoints: _welcome(endpoints, console))
+    return Supervisor(
+        settings.data,
+        receiver=Child("receiver", _command("ingest", config, overrides)),
+        server=Child("server", _command("server", config, overrides)),
+    )
 
 
 def _command(
@@ -62,7 +65,7 @@ def _host_port(address: str) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
 

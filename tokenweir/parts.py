@@ -1,0 +1,174 @@
+"""The composition root: every part of the server, made once, in the order it depends on."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from pathlib import Path
+
+from fastapi import FastAPI
+
+import actuators.api
+import alerts.api
+import alerts.api_v2
+import collector.api
+import cost.api
+import dashboards.api
+import slo.api
+import slo.schema
+import store.schema
+from actuators.drivers.build import build_drivers
+from actuators.drivers.keda import KedaServer
+from actuators.loop import ControlLoop
+from alerts.delivery import DeliveryWorker
+from alerts.engine import AlertEngine
+from alerts.receivers import open_receivers
+from base.clock import Clock
+from base.outbound import http_client
+from collector.dead_letter import FOLDER as DEAD_LETTERS
+from collector.dead_letter import DeadLetters
+from collector.keys import Authenticator
+from collector.pipeline import Pipeline
+from collector.progress import ProgressFile
+from collector.receiver import LOG_FOLDER
+from collector.view import create_view
+from collector.wal_reader import LogReader
+from dashboards.app import mount
+from dashboards.deps import Deps
+from slo.counts import SloCounts
+from slo.documents import load as load_slos
+from slo.evaluator import Evaluator
+from slo.metrics import VerdictGauges
+from store.facts import FactBuilder
+from store.ingest_stats import IngestStats
+from store.open import open_engine as open_store
+from store.rollup import RollupWriter
+from store.spans import SpanStore
+from tokenweir.acts import action_notes, alert_views, lease_views, open_episodes
+from tokenweir.judge import Judge
+from tokenweir.keys import open_control
+from tokenweir.settings import Settings
+from tokenweir.upkeep import Upkeep
+
+DRAIN = timedelta(seconds=15)
+
+
+class Parts:
+    """What runs in the server process.
+
+    Making it opens the databases and counts SLOs that are new; `start` begins the work, `stop`
+    ends it with nothing half done.
+    """
+
+    def __init__(self, settings: Settings, http_url: str, clock: Clock) -> None:
+        data = settings.data.absolute()
+        self._clock = clock
+        self.db = open_control(settings)
+        self.store = open_store(settings.store_url)
+        self.http = http_client()
+        self.authenticator = Authenticator(self.db, clock)
+        self.authenticator.refresh()
+        self.prices = settings.cost.price_book()
+
+        store.schema.create(self.store)
+        create_view(self.store)
+        slo.schema.create(self.store)
+        slos = load_slos(settings.slo_paths)
+        counts = SloCounts(self.store, slos)
+        counts.ensure()
+        self.pipeline = self._make_pipeline(settings, data, counts)
+
+        self.evaluator = Evaluator(self.store, slos, settings.slo)
+        alert_settings = settings.alerts
+        if "external_url" not in alert_settings.model_fields_set:
+            alert_settings = alert_settings.model_copy(update={"external_url": http_url})
+        receivers = open_receivers(alert_settings)
+        self.alerts = AlertEngine(self.db, receivers, alert_settings, clock, action_notes)
+        self.delivery = DeliveryWorker(
+            self.db, receivers, clock, self.http, jitter=random.random,
+            max_age=alert_settings.max_age,
+        )  # fmt: skip
+        self.drivers = build_drivers(settings.actuators, self.store, self.db, clock, self.http)
+        self.loop = ControlLoop(
+            self.store, self.db, self.drivers, settings.actuators, clock,
+            episodes=lambda now: open_episodes(self.db, now),
+        )  # fmt: skip
+        self.keda = KedaServer(self.drivers.signals, clock, settings.keda)
+        names = {slo.name for slo in slos}
+        self.judge = Judge(
+            self.evaluator,
+            [
+                ("gauges", VerdictGauges()),
+                ("alerts", lambda verdicts, now: self.alerts.tick(verdicts, now, names)),
+                ("delivery", lambda _verdicts, _now: self.delivery.wake()),
+                ("actions", self.loop.tick),
+            ],
+            clock,
+            settings.slo.evaluate_every,
+        )
+        self.upkeep = Upkeep(self.store, self.authenticator, self.delivery, settings, clock)
+        self._settings = settings
+
+    def _make_pipeline(self, settings: Settings, data: Path, counts: SloCounts) -> Pipeline:
+        return Pipeline(
+            LogReader(data / LOG_FOLDER),
+            SpanStore(self.store),
+            FactBuilder(self.store, settings.store.trace_window),
+            [RollupWriter(self.store), counts],
+            self._clock,
+            progress=ProgressFile(data / LOG_FOLDER),
+            dead_letters=DeadLetters(data / DEAD_LETTERS),
+            batch_spans=settings.collector.batch_spans,
+            batch_wait=timedelta(seconds=settings.collector.batch_s),
+        )
+
+    def attach(self, app: FastAPI) -> None:
+        """Add every folder's endpoints, and the pages at the root, last."""
+        clock = self._clock
+        for router in (
+            slo.api.router(self.store, self.evaluator, clock),
+            alerts.api.router(self.db, self.alerts, clock),
+            alerts.api_v2.router(self.db, self.alerts, clock),
+            actuators.api.router(self.db, self.loop, self.drivers, self._settings.actuators, clock),
+            cost.api.router(self.store, self.prices, clock),
+            dashboards.api.router(self.store, self.prices),
+            collector.api.router(self.pipeline, IngestStats(self.store), self._settings.data),
+        ):
+            app.include_router(router)
+        mount(app, self._deps())
+
+    def _deps(self) -> Deps:
+        return Deps(
+            engine=self.store,
+            clock=self._clock,
+            prices=self.prices,
+            verdicts=lambda: self.judge.verdicts,
+            alerts=lambda window: alert_views(self.db, window, self._clock),
+            leases=lambda window: lease_views(self.db, window),
+        )
+
+    def start(self) -> str:
+        """Begin taking the log in, judging and acting; returns KEDA's bound address."""
+        keda = self.keda.start()
+        self.pipeline.start()
+        self.delivery.start()
+        self.judge.start()
+        self.upkeep.start()
+        return keda
+
+    def stop(self) -> None:
+        """Take in what is acknowledged, finish what is out, let go of the databases."""
+        self.upkeep.stop()
+        self.pipeline.drain(DRAIN)
+        self.judge.stop()
+        self.keda.stop()
+        self.delivery.stop()
+        self.pipeline.stop()
+        self.http.close()
+        self.store.close()
+        self.db.dispose()
+
+    def is_healthy(self) -> bool:
+        """Ask the store a real question; the supervisor sets the deadline."""
+        self.store.rows("SELECT max(minute) AS newest FROM source_minutes")
+        return True

@@ -1,0 +1,131 @@
+"""`tokenweir replay`: recorded OTLP into a running instance, or into one that runs for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from base.clock import SystemClock
+from base.errors import ConfigError
+from base.outbound import http_client
+from collector.replay import Progress as ReplayProgress
+from collector.replay import ReplayResult, Sender, replay
+from tokenweir.datadir import read_endpoints
+from tokenweir.up import make_supervisor
+
+STORED_WITHIN_S = 120.0
+out = Console()
+err = Console(stderr=True)
+
+
+async def run_replay(
+    paths: Sequence[Path],
+    *,
+    to: str | None,
+    data: Path | None,
+    slo: Sequence[Path],
+    key: str | None,
+) -> int:
+    """Send, wait until it is stored, report; 1 if a file could not be read."""
+    if (to is None) == (data is None):
+        raise ConfigError("say where to: --to http://127.0.0.1:4318, or --data DIR (one of them)")
+    if to is not None:
+        result = await asyncio.to_thread(_send, paths, _otlp_address(to), key)
+    else:
+        assert data is not None  # noqa: S101
+        async with _instance(data, slo) as endpoints:
+            result = await asyncio.to_thread(_send, paths, endpoints["otlp_http"], key)
+    _report(result)
+    return 1 if result.failed else 0
+
+
+@asynccontextmanager
+async def _instance(data: Path, slo: Sequence[Path]) -> AsyncIterator[dict[str, Any]]:
+    """Use the instance that runs on `data`, or run one on free ports for as long as needed."""
+    running = read_endpoints(data)
+    if running is not None:
+        yield running
+        return
+    err.print(f"no instance runs on {data}: running one for the replay", style="dim")
+    free = dict.fromkeys(("http", "otlp_http", "otlp_grpc", "keda"), "127.0.0.1:0")
+    supervisor = make_supervisor(None, {**free, "data": data, "slo_paths": list(slo)})
+    ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+    running_task = asyncio.create_task(supervisor.run(ready.set_result))
+    await asyncio.wait({running_task, ready}, return_when=asyncio.FIRST_COMPLETED)
+    if not ready.done():
+        running_task.result()
+        raise ConfigError(f"the instance on {data} ended before it was ready")
+    try:
+        yield ready.result()
+    finally:
+        supervisor.stop()  # the server takes the whole log in before it ends
+        await running_task
+
+
+def _otlp_address(to: str) -> str:
+    """Accept the address of the pages as well: an instance knows its OTLP address."""
+    with http_client(total_s=5) as http:
+        try:
+            answer = http.get(f"{to.rstrip('/')}/api/v1/endpoints")
+            return str(answer.json()["otlp_http"]) if answer.is_success else to
+        except (httpx.HTTPError, ValueError, KeyError):
+            return to
+
+
+def _send(paths: Sequence[Path], address: str, key: str | None) -> ReplayResult:
+    columns = (
+        TextColumn("replay"),
+        BarColumn(),
+        TaskProgressColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[spans]:,} spans"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("replay", total=None, spans=0)
+
+        def show(at: ReplayProgress) -> None:
+            bar.update(task, total=at.bytes_total, completed=at.bytes_done, spans=at.spans)
+
+        result = replay(paths, Sender(address, SystemClock(), key=key), show)
+        _wait_until_stored(address)
+    return result
+
+
+def _wait_until_stored(address: str) -> None:
+    """Acknowledged is on disk; return when it can be asked for, too."""
+    deadline = time.monotonic() + STORED_WITHIN_S
+    with http_client(total_s=5) as http:
+        while time.monotonic() < deadline:
+            try:
+                waiting = http.get(f"{address.rstrip('/')}/status").json()["log"]["waiting_bytes"]
+            except (httpx.HTTPError, ValueError, KeyError, TypeError):
+                return  # a collector in front, or another OTLP receiver: it does not say
+            if not waiting:
+                return
+            time.sleep(0.1)
+    err.print("sent, but not yet stored: the server is behind", style="yellow")
+
+
+def _report(result: ReplayResult) -> None:
+    for skipped in result.skipped:
+        err.print(f"skipped {skipped.path}: {skipped.reason}", style="dim", highlight=False)
+    for failed in result.failed:
+        err.print(f"[bold red]failed[/] {failed.path}: {failed.reason}", highlight=False)
+    refused = f", {result.rejected:,} refused as invalid" if result.rejected else ""
+    out.print(f"{result.spans:,} spans from {result.files:,} files{refused}", highlight=False)

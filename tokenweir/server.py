@@ -1,0 +1,122 @@
+"""The server process: owns the store, judges, acts, shows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+import uvicorn
+from fastapi import FastAPI
+
+from base.clock import SystemClock
+from base.selfmon import Log, set_up_logging
+from tokenweir.datadir import owned
+from tokenweir.http import Readiness, create_api
+from tokenweir.listen import Listen, bind, parse_listen
+from tokenweir.parent import follow_parent
+from tokenweir.settings import Settings
+
+if TYPE_CHECKING:
+    from tokenweir.parts import Parts
+
+log = Log(__name__)
+
+WEB_THREADS = 32  # long polls of gateways hold one each
+
+
+def run_server(settings: Settings, parent: int | None) -> int:
+    """Serve until SIGTERM; returns the exit status."""
+    set_up_logging(settings.log_level)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if parent is not None:
+        follow_parent(parent)
+    listen = parse_listen(settings.http, "--http")
+    with owned(settings.data, "server"), bind(listen) as sock:
+        sock.listen(512)
+        http_url = f"http://{Listen(listen.host, sock.getsockname()[1])}"
+        readiness = Readiness(["opening the stores"])
+        gate = _Gate()
+        app = create_api(readiness, gate.is_healthy, gate.may_enter)
+        web = _Web(app)
+        serving = threading.Thread(target=web.run, args=([sock],), name="http", daemon=True)
+        serving.start()  # before the parts: until they are ready, /-/ready says why not
+        try:
+            _work(settings, http_url, app, readiness, gate, stop)
+        finally:
+            web.should_exit = True
+            serving.join(timeout=10)
+    return 0
+
+
+def _work(
+    settings: Settings,
+    http_url: str,
+    app: FastAPI,
+    readiness: Readiness,
+    gate: _Gate,
+    stop: threading.Event,
+) -> None:
+    from tokenweir.parts import Parts
+
+    parts = Parts(settings, http_url, SystemClock())
+    parts.attach(app)
+    keda = parts.start()
+    gate.parts = parts
+    readiness.reasons.clear()
+    line = {"ready": True, "http": http_url, "keda": keda, "pid": os.getpid()}
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+    stop.wait()
+    readiness.reasons.append("stopping")
+    log.info("server_stopping")
+    parts.stop()
+
+
+class _Gate:
+    """Answers for the parts before they exist: nobody enters, and all is well so far."""
+
+    def __init__(self) -> None:
+        self.parts: Parts | None = None
+
+    def is_healthy(self) -> bool:
+        return self.parts is None or self.parts.is_healthy()
+
+    def may_enter(self, key: str | None, peer_is_loopback: bool) -> bool:
+        return (
+            self.parts is not None
+            and self.parts.authenticator.identify(key, peer_is_loopback) is not None
+        )
+
+
+class _Web(uvicorn.Server):
+    """uvicorn in a thread: the process decides about signals, not the web server."""
+
+    def __init__(self, app: FastAPI) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,  # who the peer is decides whether a key is needed
+                server_header=False,
+                timeout_graceful_shutdown=2,  # long polls are cut; gateways poll again
+            )
+        )
+        app.router.on_startup.append(_widen_thread_pool)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _widen_thread_pool() -> None:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = WEB_THREADS
