@@ -16,13 +16,14 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import httpx
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 
 from base.clock import Clock
-from base.errors import Permanent, Retryable, TokenweirError
+from base.errors import BadInput, Permanent, Retryable, TokenweirError
 from base.outbound import http_client
 from collector.otlp_files import BadLine, NotOtlp, OtlpFile, Skipped, find, read
 
@@ -157,8 +158,7 @@ def _replay_file(
 ) -> None:
     bad: list[str] = []
     try:
-        for body in _sized(read(file.path), bad):
-            spans = _count(body)
+        for body, spans in _sized(read(file.path), bad):
             rejected = sender.send(body)
             result.spans += spans - rejected
             result.rejected += rejected
@@ -177,47 +177,56 @@ def _replay_file(
         result.files += 1
 
 
-def _sized(requests: Iterator[bytes | BadLine], bad: list[str]) -> Iterator[bytes]:
-    """Join small requests and split large ones; note what could not be read in `bad`."""
+def _sized(requests: Iterator[bytes | BadLine], bad: list[str]) -> Iterator[tuple[bytes, int]]:
+    """Join small requests and split large ones; yield each with the number of its spans.
+
+    What could not be read is noted in `bad`. Raises BadInput.
+    """
     waiting: list[bytes] = []
-    size = 0
+    size = spans = 0
     for request in requests:
         if isinstance(request, BadLine):
             bad.append(request.reason)
             continue
+        message = _parse(request)
         if waiting and size + len(request) > JOIN_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
+            yield b"".join(waiting), spans
+            waiting, size, spans = [], 0, 0
         if len(request) > SPLIT_BYTES:
-            yield from _split(ExportTraceServiceRequest.FromString(request))
+            yield from _split(message)
         else:
             waiting.append(request)
             size += len(request)
+            spans += _count(message)
     if waiting:
-        yield b"".join(waiting)
+        yield b"".join(waiting), spans
 
 
-def _split(request: ExportTraceServiceRequest) -> Iterator[bytes]:
+def _split(request: ExportTraceServiceRequest) -> Iterator[tuple[bytes, int]]:
     for resource_spans in request.resource_spans:
         for scope_spans in resource_spans.scope_spans:
-            piece = ExportTraceServiceRequest()
-            one = piece.resource_spans.add(
-                resource=resource_spans.resource, schema_url=resource_spans.schema_url
-            ).scope_spans.add(scope=scope_spans.scope, schema_url=scope_spans.schema_url)
-            size = 0
-            for span in scope_spans.spans:
-                one.spans.append(span)
-                size += span.ByteSize()
-                if size > JOIN_BYTES:
-                    yield piece.SerializeToString()
-                    del one.spans[:]
-                    size = 0
-            if one.spans:
-                yield piece.SerializeToString()
+            every = len(scope_spans.spans)
+            step = max(1, every * JOIN_BYTES // max(1, scope_spans.ByteSize()))
+            for first in range(0, every, step):
+                piece = ExportTraceServiceRequest()
+                piece.resource_spans.add(
+                    resource=resource_spans.resource, schema_url=resource_spans.schema_url
+                ).scope_spans.add(
+                    scope=scope_spans.scope,
+                    schema_url=scope_spans.schema_url,
+                    spans=scope_spans.spans[first : first + step],
+                )
+                yield piece.SerializeToString(), min(step, every - first)
 
 
-def _count(body: bytes) -> int:
-    request = ExportTraceServiceRequest.FromString(body)
+def _parse(request: bytes) -> ExportTraceServiceRequest:
+    try:
+        return ExportTraceServiceRequest.FromString(request)
+    except DecodeError as error:
+        raise BadInput(f"it is not an ExportTraceServiceRequest: {error}") from error
+
+
+def _count(request: ExportTraceServiceRequest) -> int:
     return sum(
         len(scope_spans.spans)
         for resource_spans in request.resource_spans
