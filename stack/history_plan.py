@@ -75,12 +75,12 @@ class HistorySettings:
         default_factory=lambda: EngineLimits(num_gpu_blocks=3500, block_size=128)
     )
     gateway: str = "gw-0"
-    router: str = "router-0"
-    version: str = "1.4.2"
+    router: str = "rt-0"
+    version: str = "0.9"
     customers: tuple[Customer, ...] = CUSTOMERS
     floods: tuple[Flood, ...] = (Flood("umbrella", 21.4, 100, 3.0, 7000),)
     slow_replicas: tuple[SlowReplica, ...] = (SlowReplica(1, 12.3, 5400, 5.0),)
-    bad_deploys: tuple[BadDeploy, ...] = (BadDeploy("1.5.0", "1.5.1", 5.2, 2700, 0.25),)
+    bad_deploys: tuple[BadDeploy, ...] = (BadDeploy("1-rc", "1", 5.2, 2700, 0.25),)
 
     @property
     def start(self) -> datetime:
