@@ -56,7 +56,7 @@ FROM ({RUN_HOURS}) GROUP BY replica, hour
 
 ALIVE = """
 SELECT instance AS replica, hour, max(model) AS model, gpu_type,
-  toInt64(greatest(gpu_count, 1)) AS gpus,
+  toInt64(greatest(ifNull(gpu_count, 1), 1)) AS gpus,
   toInt64(intervalLengthSum(greatest(since, hour * {hour:Int64}),
                             least(upto, (hour + 1) * {hour:Int64}))) AS ns
 FROM (

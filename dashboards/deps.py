@@ -1,0 +1,30 @@
+"""What the pages are given: where to read, and what time it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy
+
+from base.clock import Clock
+from cost.prices import PriceBook
+from slo.model import Slo
+from slo.verdict import Verdict
+from store.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """Everything the pages read. The callables are called from web threads, on every refresh.
+
+    `engine` is the telemetry store, `db` the control database; `verdicts` answers with the newest
+    evaluation and `slos` with the documents it judged.
+    """
+
+    engine: Engine
+    db: sqlalchemy.Engine
+    clock: Clock
+    prices: PriceBook
+    verdicts: Callable[[], Sequence[Verdict]]
+    slos: Callable[[], Sequence[Slo]]

@@ -1,0 +1,233 @@
+"""Cost: who used the GPUs, what stood idle, and what an accepted request costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_ag_grid as dag
+import dash_mantine_components as dmc
+from dash import ClientsideFunction, Dash, Input, Output, State, html
+
+from cost.ledger import Ledger
+from cost.read import DIMENSIONS, Window, read_ledger
+from cost.report import CostReport, CostTotals, report
+from dashboards import figures
+from dashboards.deps import Deps
+from dashboards.grids import TABLE, formatted, grid_options, number
+from dashboards.parts import card, graph, mark_loaded, tile
+from dashboards.spend import spend_frame, step_hours
+from dashboards.state import ViewState, parse_search
+from dashboards.theme import Palette, palette
+from dashboards.wording import count, dollars, percent
+
+_TITLES = {
+    "tenant": "Tenant",
+    "route": "Route",
+    "model": "Model",
+    "replica": "Replica",
+    "feature": "Feature",
+    "user_id": "User",
+}
+
+
+def layout() -> Any:
+    """Lay out the page; the table's columns follow `by`."""
+    return html.Div(
+        [
+            html.Div(id="cost-tiles", className="tiles"),
+            card("Spend", graph("cost-spend", 280), id="spend", note=html.Span(id="cost-sum")),
+            card(
+                "Bill",
+                html.Div(
+                    dag.AgGrid(
+                        id="cost-rows",
+                        columnDefs=[],
+                        rowData=[],
+                        dashGridOptions=grid_options(domLayout="autoHeight", getRowId=None),
+                        defaultColDef={"sortable": True, "resizable": True},
+                        columnSize="responsiveSizeToFit",
+                        **TABLE,
+                    ),
+                ),
+                note=dmc.ChipGroup(
+                    [dmc.Chip(_TITLES[d], value=d, size="xs", variant="light") for d in DIMENSIONS],
+                    id="cost-by",
+                    multiple=True,
+                    value=["tenant", "route"],
+                ),
+                id="bill",
+            ),
+        ],
+        className="stack",
+        id="cost",
+    )
+
+
+def register(app: Dash, deps: Deps) -> None:
+    """Fill the page now, on every change of the address or the theme, and every few seconds."""
+    in_browser: Any = app.clientside_callback
+    in_browser(
+        ClientsideFunction("tokenweir", "by"),
+        Output("url", "search", allow_duplicate=True),
+        Input("cost-by", "value"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+
+    @app.callback(
+        Output("cost-tiles", "children"),
+        Output("cost-spend", "figure"),
+        Output("cost-sum", "children"),
+        Output("cost-rows", "rowData"),
+        Output("cost-rows", "columnDefs"),
+        Output("cost-by", "value"),
+        Input("url", "search"),
+        Input("scheme", "data"),
+        Input("tick", "n_intervals"),
+    )
+    def refresh(search: str | None, scheme: str | None, _tick: int | None) -> tuple[Any, ...]:
+        state, colours, now = parse_search(search), palette(scheme), deps.clock.now()
+        window = state.window(now)
+        ledger = read_ledger(deps.engine, deps.prices, window, state.by)
+        bill = report(ledger, state.by)
+        mark_loaded(deps.clock)
+        return (
+            tiles(bill.totals),
+            chart(ledger, window, state, colours),
+            reconciliation(bill.totals),
+            rows(bill, state.tenant),
+            columns(state.by),
+            list(state.by),
+        )
+
+
+def tiles(totals: CostTotals) -> list[Any]:
+    """Sum the bill up in six numbers."""
+    used = totals.used_usd + totals.token_usd
+    unpriced = totals.unpriced_requests
+    return [
+        tile("Total", dollars(totals.cost_usd), f"{count(totals.gpu_hours)} GPU-hours"),
+        tile("Used by requests", dollars(used), _of(used, totals.cost_usd)),
+        tile(
+            "Idle",
+            dollars(totals.idle_usd),
+            f"{_of(totals.idle_usd, totals.cost_usd)}, GPUs busy "
+            + percent(_share(totals.busy_gpu_hours, totals.gpu_hours - totals.unpriced_gpu_hours)),
+        ),
+        tile("Overhead", dollars(totals.overhead_usd), _of(totals.overhead_usd, totals.cost_usd)),
+        tile(
+            "Per accepted request",
+            dollars(_share(used, totals.good)),
+            f"{dollars(totals.cost_per_good_usd)} with idle and overhead",
+        ),
+        tile(
+            "Unpriced",
+            f"{count(unpriced)} requests" if unpriced else "none",
+            f"{count(totals.unpriced_gpu_hours)} GPU-hours without a price"
+            if totals.unpriced_gpu_hours
+            else "every GPU-hour has a price",
+            "warn" if unpriced or totals.unpriced_gpu_hours else "",
+        ),
+    ]
+
+
+def chart(ledger: Ledger, window: Window, state: ViewState, colours: Palette) -> Any:
+    """Stack spend per group over time, idle on top."""
+    frame = spend_frame(ledger, window, state.by)
+    if frame.empty or not len(frame.columns):
+        return figures.empty(colours, "Nothing with a price ran in this time range", 280)
+    return figures.spend(frame, window, colours, step_hours(window))
+
+
+def reconciliation(totals: CostTotals) -> Any:
+    """Write the sum out: what was charged and what was not is the bill."""
+    parts = [f"used {dollars(totals.used_usd)}", f"idle {dollars(totals.idle_usd)}"]
+    tail = []
+    if totals.overhead_usd:
+        tail.append(f"+ overhead {dollars(totals.overhead_usd)}")
+    if totals.token_usd:
+        tail.append(f"+ tokens {dollars(totals.token_usd)}")
+    equal = abs(totals.difference_usd) < 1e-9
+    inferred = totals.inferred_gpu_hours
+    return html.Span(
+        [
+            html.Span(
+                f"{' + '.join(parts)} = {count(totals.gpu_hours - totals.unpriced_gpu_hours)}"
+                f" GPU-hours × price = {dollars(totals.gpu_bill_usd)}"
+            ),
+            html.Span(" ".join(tail), className="dim"),
+            html.Span(
+                "adds up" if equal else f"differs by {dollars(totals.difference_usd)}",
+                className="badge badge-good" if equal else "badge badge-bad",
+            ),
+            html.Span(f"{count(inferred)} GPU-hours inferred", className="badge badge-frozen")
+            if inferred
+            else None,
+        ],
+        className="reconciliation",
+    )
+
+
+def rows(bill: CostReport, tenant: str | None) -> list[dict[str, Any]]:
+    """Lay the bill's rows out for the table; a chosen tenant hides other tenants' rows."""
+    total = bill.totals.cost_usd
+    return [
+        {
+            **row.group,
+            "kind": row.kind,
+            "share": _share(row.cost_usd, total),
+            "cost_usd": row.cost_usd,
+            "hours": row.engine_hours if row.kind == "used" else row.gpu_hours,
+            "requests": row.requests if row.kind == "used" else None,
+            "good": row.good if row.kind == "used" else None,
+            "prompt_tokens": row.prompt_tokens if row.kind == "used" else None,
+            "cached_tokens": row.cached_tokens if row.kind == "used" else None,
+            "completion_tokens": row.completion_tokens if row.kind == "used" else None,
+            "cost_per_good_usd": row.cost_per_good_usd,
+            "unpriced": row.unpriced_requests or None,
+        }
+        for row in bill.rows
+        if row.kind != "used" or tenant is None or row.group.get("tenant", tenant) == tenant
+    ]
+
+
+def columns(by: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Name the columns; idle and overhead rows are named in the first."""
+    groups = [
+        {
+            "field": name,
+            "headerName": _TITLES[name],
+            "flex": 1,
+            "minWidth": 120,
+            "valueGetter": {"function": f"groupName(params, '{name}', {str(i == 0).lower()})"},
+            "cellClassRules": {"dim": "params.data.kind !== 'used'"},
+        }
+        for i, name in enumerate(by)
+    ]
+    return [
+        *groups,
+        {
+            "field": "cost_usd",
+            "headerName": "Cost",
+            "cellRenderer": "Share",
+            "width": 150,
+            "type": "rightAligned",
+        },
+        number("cost_per_good_usd", "$ / accepted", "dollars", 115),
+        number("requests", "Requests", "count", 95),
+        number("good", "Accepted", "count", 95),
+        number("prompt_tokens", "Tokens in", "count", 95),
+        number("cached_tokens", "of it cached", "count", 105),
+        number("completion_tokens", "Tokens out", "count", 100),
+        number("hours", "Engine / GPU h", "hours", 120),
+        {**formatted("unpriced", "Unpriced", "count", 95), "cellClass": "warn num"},
+    ]
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _of(part: float, whole: float) -> str:
+    share = _share(part, whole)
+    return f"{percent(share)} of the total" if share is not None else "nothing to share"

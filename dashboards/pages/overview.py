@@ -1,0 +1,189 @@
+"""Overview: which budget burns, what fires, what was done, and the traffic behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import Dash, Input, Output, html
+
+from cost.read import Window
+from dashboards import figures
+from dashboards.budgets import BudgetPoint, Key, key_of, read_burndown
+from dashboards.control import AlertView, LeaseView, read_alerts, read_leases
+from dashboards.deps import Deps
+from dashboards.pages import slo_table
+from dashboards.pages.events import firing, timeline
+from dashboards.parts import card, graph, mark_loaded, tile
+from dashboards.queries import Traffic, read_traffic
+from dashboards.state import ViewState, parse_search
+from dashboards.theme import Palette, palette
+from dashboards.wording import UNKNOWN, count, millis, percent
+from slo.verdict import State, Verdict
+
+
+def layout() -> Any:
+    """Lay out the page; every part is filled by the first refresh."""
+    return html.Div(
+        [
+            html.Div(id="overview-tiles", className="tiles"),
+            html.Div(
+                [
+                    html.Div(
+                        [
+                            card("Objectives", html.Div(id="overview-slos"), id="objectives"),
+                            html.Div(id="overview-slo"),
+                        ],
+                        className="stack",
+                    ),
+                    html.Div(
+                        [
+                            card("Firing now", html.Div(id="overview-firing"), id="firing"),
+                            card("What was done", html.Div(id="overview-done"), id="done"),
+                        ],
+                        className="stack rail",
+                    ),
+                ],
+                className="split",
+            ),
+            html.Div(
+                [
+                    card("Traffic", graph("overview-traffic"), id="traffic"),
+                    card("Time to first token", graph("overview-ttft"), id="ttft"),
+                ],
+                className="halves",
+            ),
+        ],
+        className="stack",
+        id="overview",
+    )
+
+
+def register(app: Dash, deps: Deps) -> None:
+    """Fill the page now, on every change of the address or the theme, and every few seconds."""
+
+    @app.callback(
+        Output("overview-tiles", "children"),
+        Output("overview-slos", "children"),
+        Output("overview-slo", "children"),
+        Output("overview-firing", "children"),
+        Output("overview-done", "children"),
+        Output("overview-traffic", "figure"),
+        Output("overview-ttft", "figure"),
+        Input("url", "search"),
+        Input("scheme", "data"),
+        Input("tick", "n_intervals"),
+    )
+    def refresh(search: str | None, scheme: str | None, _tick: int | None) -> tuple[Any, ...]:
+        state, colours, now = parse_search(search), palette(scheme), deps.clock.now()
+        window = state.window(now)
+        verdicts = of_tenant(deps.verdicts(), state.tenant)
+        alerts, leases = read_alerts(deps.db, window, now), read_leases(deps.db, window)
+        traffic = read_traffic(deps.engine, window, state.filters(), now)
+        spent = read_burndown(deps.engine, deps.slos(), verdicts)
+        mark_loaded(deps.clock)
+        return (
+            tiles(traffic, verdicts, alerts, window),
+            slo_table.table(verdicts, spent, state, search, colours),
+            detail(verdicts, spent, state, colours, [*alerts, *leases]),
+            firing(alerts, now),
+            timeline(leases, now),
+            *charts(traffic, window, colours, [*alerts, *leases]),
+        )
+
+
+def of_tenant(verdicts: Sequence[Verdict], tenant: str | None) -> list[Verdict]:
+    """Keep a tenant's verdicts, and those that are not split by tenant."""
+    return [v for v in verdicts if tenant is None or v.group.get("tenant", tenant) == tenant]
+
+
+def tiles(
+    traffic: Traffic, verdicts: Sequence[Verdict], alerts: Sequence[AlertView], window: Window
+) -> list[Any]:
+    """Sum the window up in six numbers."""
+    totals = traffic.totals
+    seconds = (window.end - window.start).total_seconds()
+    firing_now = [a for a in alerts if a.is_open]
+    pages = sum(1 for a in firing_now if a.severity == "page")
+    burning = sum(1 for v in verdicts if v.state in {State.BURNING, State.EXHAUSTED})
+    frozen = sum(1 for v in verdicts if v.state is State.STALE)
+    judged = [v for v in verdicts if v.budget_remaining is not None]
+    return [
+        tile(
+            "Firing",
+            str(len(firing_now)),
+            f"{pages} page{'s' * (pages != 1)}, {len(firing_now) - pages} other",
+            "bad" if pages else "warn" if firing_now else "good",
+        ),
+        tile(
+            "Budgets in trouble",
+            f"{burning} of {len(judged)}" if judged else UNKNOWN,
+            f"{frozen} frozen: no fresh data" if frozen else "all judged on fresh data",
+            "bad" if burning else "",
+        ),
+        tile(
+            "Good requests",
+            percent(totals.good_share, 2),
+            f"{count(totals.bad)} bad, {count(totals.excluded)} excluded",
+        ),
+        tile(
+            "Requests", count(totals.requests), f"{count(totals.requests / seconds)}/s on average"
+        ),
+        tile(
+            "TTFT p95",
+            millis(totals.ttft_p95_ms),
+            f"p50 {millis(totals.ttft_p50_ms)}, p99 {millis(totals.ttft_p99_ms)}",
+        ),
+        tile(
+            "Tokens out",
+            count(totals.completion_tokens),
+            f"{count(totals.prompt_tokens)} in"
+            + (f", {count(totals.unknown_usage)} requests unknown" if totals.unknown_usage else ""),
+        ),
+    ]
+
+
+def detail(
+    verdicts: Sequence[Verdict],
+    spent: Mapping[Key, Sequence[BudgetPoint]],
+    state: ViewState,
+    colours: Palette,
+    events: Sequence[AlertView | LeaseView],
+) -> Any:
+    """Show the chosen SLO; the worst one until somebody chooses."""
+    chosen = slo_table.chosen(verdicts, state)
+    if chosen is None:
+        return None
+    mine = [e for e in events if concerns(e, chosen)]
+    points = spent.get(key_of(chosen), ())
+    figure = (
+        figures.burndown(points, chosen, colours, mine)
+        if points
+        else figures.empty(colours, "No judged request in the budget window")
+    )
+    return slo_table.detail(chosen, figure)
+
+
+def concerns(event: AlertView | LeaseView, verdict: Verdict) -> bool:
+    """Tell whether an event belongs on an SLO's chart: alerts of the SLO, and every action."""
+    if isinstance(event, LeaseView):
+        return True
+    return event.slo == verdict.slo and dict(event.group) == dict(verdict.group)
+
+
+def charts(
+    traffic: Traffic,
+    window: Window,
+    colours: Palette,
+    events: Sequence[AlertView | LeaseView],
+) -> tuple[Any, Any]:
+    """Draw what went through; a window in which nothing was heard says so."""
+    if traffic.frame["good"].isna().all():
+        quiet = "No source reported in this time range"
+        return figures.empty(colours, quiet), figures.empty(colours, quiet)
+    latency = (
+        figures.latency(traffic.frame, window, colours, events)
+        if traffic.totals.ttft_p50_ms is not None
+        else figures.empty(colours, "No request with a first token in this time range")
+    )
+    return figures.traffic(traffic.frame, window, colours, events), latency

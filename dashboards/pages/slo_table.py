@@ -1,0 +1,246 @@
+"""The table of objectives, and one of them in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import dcc, html
+
+from base.durations import format_duration
+from base.labels import fingerprint
+from dashboards.budgets import BudgetPoint, Key, key_of
+from dashboards.parts import badge, card, graph, nothing, sparkline
+from dashboards.state import ViewState, with_search
+from dashboards.theme import Palette
+from dashboards.wording import burn, count, moment, percent, span
+from slo.verdict import State, TierVerdict, Verdict
+
+_TONES = {
+    State.OK: "good",
+    State.BURNING: "bad",
+    State.EXHAUSTED: "bad",
+    State.NO_TRAFFIC: "calm",
+    State.STALE: "frozen",
+    State.ABSENT: "frozen",
+}
+_WORDS = {
+    State.OK: "ok",
+    State.BURNING: "burning",
+    State.EXHAUSTED: "exhausted",
+    State.NO_TRAFFIC: "no traffic",
+    State.STALE: "frozen",
+    State.ABSENT: "no data yet",
+}
+_WORST = (
+    State.BURNING,
+    State.EXHAUSTED,
+    State.STALE,
+    State.OK,
+    State.NO_TRAFFIC,
+    State.ABSENT,
+)
+SHOWN = 40
+
+
+def name_of(verdict: Verdict) -> str:
+    """Name a verdict in the address bar: the SLO, and its group where it has one."""
+    return f"{verdict.slo}~{fingerprint(verdict.group)[:8]}" if verdict.group else verdict.slo
+
+
+def chosen(verdicts: Sequence[Verdict], state: ViewState) -> Verdict | None:
+    """Find the verdict the address names, else the worst.
+
+    A link in a notification names the SLO, and its group by the filters beside it.
+    """
+    ordered = by_urgency(verdicts)
+    named = [v for v in ordered if state.slo == name_of(v)]
+    same = [v for v in ordered if state.slo == v.slo]
+    asked = state.filters()
+    grouped = [v for v in same if all(v.group.get(k, a) == a for k, a in asked.items())]
+    return next(iter((*named, *grouped, *same, *ordered)), None)
+
+
+def by_urgency(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Order: what burns first, the emptiest budget first."""
+    return sorted(
+        verdicts,
+        key=lambda v: (
+            _WORST.index(v.state),
+            v.budget_remaining if v.budget_remaining is not None else 2.0,
+            v.slo,
+            tuple(v.group.values()),
+        ),
+    )
+
+
+def table(
+    verdicts: Sequence[Verdict],
+    spent: Mapping[Key, Sequence[BudgetPoint]],
+    state: ViewState,
+    search: str | None,
+    colours: Palette,
+) -> Any:
+    """One row a group: objective, SLI, budget, burn by window, state."""
+    if not verdicts:
+        return nothing("No objectives yet. Start with --slo FILE, or see docs/slo.")
+    windows = list(dict.fromkeys(w for v in verdicts for w in v.burn))
+    picked = chosen(verdicts, state)
+    rows = [
+        _row(v, spent.get(key_of(v), ()), windows, v is picked, search, colours)
+        for v in by_urgency(verdicts)[:SHOWN]
+    ]
+    head = html.Div(
+        [
+            html.Span("Objective"),
+            html.Span("Target", className="num"),
+            html.Span("SLI", className="num"),
+            html.Span("Budget left"),
+            html.Span(
+                [html.Span(w, className="num") for w in windows], className="burns burns-head"
+            ),
+            html.Span("State"),
+        ],
+        className="slo-row slo-head",
+    )
+    rest = len(verdicts) - SHOWN
+    more = nothing(f"and {rest} healthier ones: choose a tenant to narrow") if rest > 0 else None
+    return html.Div([head, *rows, more], className="slos")
+
+
+def detail(verdict: Verdict, figure: Any) -> Any:
+    """Show how one budget was spent, which tiers burn, and on what."""
+    facts = [
+        ("SLI", f"{percent(verdict.sli, 3)} of {count(verdict.total)}"),
+        ("Excluded", count(verdict.excluded)),
+        ("Coverage", percent(verdict.coverage, 1)),
+        ("Data until", moment(verdict.watermark, verdict.at)),
+        ("Empty in", span(verdict.expires_in) if verdict.expires_in else "not at this rate"),
+    ]
+    side = html.Div(
+        [
+            html.Dl([part for k, v in facts for part in (html.Dt(k), html.Dd(v))]),
+            _tiers(verdict.tiers),
+            _reasons(verdict),
+        ],
+        className="slo-side",
+    )
+    chart = graph("overview-burndown", 260)
+    chart.figure = figure
+    return card(
+        "Error budget",
+        html.Div([html.Div(chart, className="grow"), side], className="slo-detail"),
+        note=[html.B(verdict.slo), *_chips(verdict), _objective(verdict)],
+    )
+
+
+def _row(
+    verdict: Verdict,
+    points: Sequence[BudgetPoint],
+    windows: Sequence[str],
+    is_chosen: bool,
+    search: str | None,
+    colours: Palette,
+) -> Any:
+    left = verdict.budget_remaining
+    colour = colours.bad if left is not None and left < 0.1 else colours.accent
+    frozen = " frozen" if verdict.state in {State.STALE, State.ABSENT} else ""
+    return dcc.Link(
+        [
+            html.Span([html.B(verdict.slo), *_chips(verdict)], className="slo-name"),
+            html.Span(percent(verdict.objective, 2), className="num dim"),
+            html.Span(percent(verdict.sli, 2), className="num"),
+            html.Span(
+                [
+                    _bar(left),
+                    html.Span(percent(left, 0), className="num budget-left"),
+                    sparkline([p.remaining for p in points], colour),
+                ],
+                className="budget",
+            ),
+            html.Span([_burn(verdict, window) for window in windows], className="burns"),
+            html.Span(badge(_WORDS[verdict.state], _TONES[verdict.state])),
+        ],
+        href=with_search(search, slo=name_of(verdict)) or "?",
+        className="slo-row" + (" chosen" if is_chosen else "") + frozen,
+    )
+
+
+def _burn(verdict: Verdict, window: str) -> Any:
+    value = verdict.burn.get(window)
+    tone = "" if value is None or value < 1 else " warn"
+    for tier in verdict.tiers:
+        spans = {format_duration(tier.long), format_duration(tier.short)}
+        if window in spans and value is not None and value >= tier.factor:
+            tone = " bad"
+    return html.Span(burn(value), className="num burn" + tone, title=f"over {window}")
+
+
+def _bar(left: float | None) -> Any:
+    if left is None:
+        return html.Span(className="bar unknown")
+    tone = "bad" if left < 0.1 else "warn" if left < 0.3 else "good"
+    width = max(0.0, min(1.0, left)) * 100
+    return html.Span(
+        html.I(style={"width": f"{width:.1f}%"}, className=tone),
+        className="bar" + (" overspent" if left < 0 else ""),
+    )
+
+
+def _chips(verdict: Verdict) -> list[Any]:
+    return [html.Span(v or "unknown", className="chip", title=k) for k, v in verdict.group.items()]
+
+
+def _objective(verdict: Verdict) -> Any:
+    text = f"{percent(verdict.objective, 2)} over {format_duration(verdict.window)}"
+    return html.Span(text, className="dim")
+
+
+def _tiers(tiers: Sequence[TierVerdict]) -> Any:
+    rows = [
+        html.Tr(
+            [
+                html.Td([tier.name, html.Span(f" {tier.severity}", className="dim")]),
+                html.Td(burn(tier.factor), className="num dim"),
+                html.Td(
+                    f"{burn(tier.long_burn)} / {burn(tier.short_burn)}",
+                    className="num" + (" bad" if tier.burning else ""),
+                    title=f"{format_duration(tier.long)} / {format_duration(tier.short)}",
+                ),
+            ]
+        )
+        for tier in tiers
+    ]
+    head = html.Tr(
+        [html.Th("Tier"), html.Th("fires at", className="num"), html.Th("now", className="num")]
+    )
+    return html.Table([html.Thead(head), html.Tbody(rows)], className="small")
+
+
+def _reasons(verdict: Verdict) -> Any:
+    worst = sorted(verdict.bad_reasons.items(), key=lambda item: -item[1])[:5]
+    if not worst or verdict.bad == 0:
+        return None
+    return html.Table(
+        html.Tbody(
+            [
+                html.Tr(
+                    [
+                        html.Td(reason.replace("_", " ")),
+                        html.Td(
+                            html.Span(
+                                html.I(
+                                    style={"width": f"{n / verdict.bad * 100:.0f}%"},
+                                    className="bad",
+                                ),
+                                className="bar",
+                            )
+                        ),
+                        html.Td(count(n), className="num"),
+                    ]
+                )
+                for reason, n in worst
+            ]
+        ),
+        className="small reasons",
+    )

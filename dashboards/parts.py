@@ -1,0 +1,109 @@
+"""Small pieces that every page is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import dash_mantine_components as dmc
+from dash import dcc, html, set_props
+
+from base.clock import Clock
+
+
+def tile(label: str, value: str, note: str = "", tone: str = "") -> Any:
+    """Show one number that matters, large, with what puts it in proportion below."""
+    return html.Div(
+        [
+            html.Div(label, className="tile-label"),
+            html.Div(value, className=f"tile-value {tone}"),
+            html.Div(note, className="tile-note"),
+        ],
+        className="tile",
+    )
+
+
+def card(title: str, body: Any, note: Any = None, **attributes: Any) -> Any:
+    """Frame a part of a page."""
+    return html.Section(
+        [
+            html.Header(
+                [html.H2(title), html.Div(note, className="card-note")], className="card-head"
+            ),
+            body,
+        ],
+        className="card " + attributes.pop("className", ""),
+        **attributes,
+    )
+
+
+def graph(name: str, height: int = 240) -> Any:
+    """Make room for a chart; its figure comes with the first refresh."""
+    return dcc.Graph(
+        id=name,
+        config={"displayModeBar": False, "responsive": True, "doubleClick": "reset"},
+        style={"height": height},
+        figure={
+            "layout": {
+                "paper_bgcolor": "rgba(0,0,0,0)",
+                "plot_bgcolor": "rgba(0,0,0,0)",
+                "xaxis": {"visible": False},
+                "yaxis": {"visible": False},
+                "height": height,
+            }
+        },
+    )
+
+
+def badge(text: str, tone: str) -> Any:
+    """Name a state; `tone` is one of good, bad, warn, calm, frozen."""
+    return html.Span(text, className=f"badge badge-{tone}")
+
+
+def nothing(message: str) -> Any:
+    """Say that there is nothing, and what that means."""
+    return html.Div(message, className="nothing")
+
+
+def problem(title: str, message: str, colour: str) -> Any:
+    """Say what went wrong, above the page."""
+    return dmc.Alert(message, title=title, color=colour, variant="light", className="problem")
+
+
+def sparkline(values: Sequence[float], colour: str, width: int = 84, height: int = 22) -> Any:
+    """Draw a trend small enough for a table cell, as an image that needs no script."""
+    if len(values) < 2:
+        return html.Span(className="spark")
+    low, high = min(*values, 0.0), max(*values, 1.0)
+    reach = (high - low) or 1.0
+    points = " ".join(
+        f"{i * (width - 2) / (len(values) - 1) + 1:.1f},"
+        f"{(high - v) / reach * (height - 3) + 1.5:.1f}"
+        for i, v in enumerate(values)
+    )
+    zero = high / reach * (height - 3) + 1.5
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}">'
+        f'<line x1="0" x2="{width}" y1="{zero:.1f}" y2="{zero:.1f}" stroke="{colour}"'
+        ' stroke-opacity=".3"/>'
+        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/></svg>'
+    )
+    return html.Img(
+        src=f"data:image/svg+xml,{quote(svg)}",
+        width=width,
+        height=height,
+        alt="",
+        className="spark",
+    )
+
+
+def mark_loaded(clock: Clock) -> None:
+    """Tell the header when the page was last true, and take away an earlier problem."""
+    set_props("loaded", {"data": clock.now().timestamp() * 1000})
+    set_props("problem", {"children": None})
+
+
+def aria(**names: str) -> dict[str, Any]:
+    """Write aria attributes: `aria(label="Pages")`."""
+    return {f"aria-{name}": value for name, value in names.items()}

@@ -1,0 +1,158 @@
+"""The frame around every page: header, navigation, time range, tenant, theme, freshness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+
+from dashboards.deps import Deps
+from dashboards.parts import aria
+from dashboards.queries import read_names
+from dashboards.state import DEFAULT_RANGE, RANGES, parse_search
+from dashboards.theme import mantine_theme
+
+PAGES = (("/", "Overview"), ("/cost", "Cost"), ("/traces", "Traces"))
+REFRESH_MS = 5_000
+
+
+def layout() -> Any:
+    """Lay out the frame; `page` is filled by the router."""
+    return dmc.MantineProvider(
+        id="mantine",
+        theme=mantine_theme(),
+        defaultColorScheme="auto",
+        children=[
+            dcc.Location(id="url", refresh=False),
+            dcc.Interval(id="tick", interval=REFRESH_MS),
+            dcc.Interval(id="second", interval=1000),
+            dcc.Store(id="scheme"),
+            dcc.Store(id="loaded"),
+            dmc.AppShell(
+                [
+                    dmc.AppShellHeader(_header()),
+                    dmc.AppShellMain(
+                        [
+                            html.Div(id="problem", role="alert", **aria(live="polite")),
+                            html.Main(id="page", className="page", children=loading()),
+                        ]
+                    ),
+                ],
+                header={"height": {"base": 96, "md": 52}},
+                padding=0,
+            ),
+        ],
+    )
+
+
+def loading() -> Any:
+    """Show where things will be until they are."""
+    return html.Div(
+        [
+            html.Div([dmc.Skeleton(height=76) for _ in range(6)], className="tiles"),
+            dmc.Skeleton(height=280),
+            dmc.Skeleton(height=240),
+        ],
+        className="stack",
+        **aria(busy="true"),
+    )
+
+
+def _header() -> Any:
+    return html.Div(
+        [
+            dcc.Link(
+                [html.Span(className="logo"), html.Span("tokenweir", className="brand-name")],
+                href="/",
+                className="brand",
+                title="tokenweir",
+            ),
+            html.Nav(
+                [
+                    dcc.Link(name, href=path, id=f"nav-{name.lower()}", className="nav-link")
+                    for path, name in PAGES
+                ],
+                className="nav",
+                **aria(label="Pages"),
+            ),
+            html.Div(className="spacer"),
+            html.Div(
+                [
+                    dmc.Select(
+                        id="tenant",
+                        placeholder="All tenants",
+                        clearable=True,
+                        searchable=True,
+                        size="xs",
+                        w=150,
+                        data=[],
+                        persistence=False,
+                        **aria(label="Tenant"),
+                    ),
+                    dmc.SegmentedControl(
+                        id="range", data=list(RANGES), value=DEFAULT_RANGE, size="xs"
+                    ),
+                ],
+                className="scope",
+            ),
+            html.Div(
+                [html.Span(className="dot"), html.Span("…", id="fresh-text")],
+                id="fresh",
+                className="fresh",
+                title="Pages refresh by themselves; all times are UTC",
+            ),
+            dmc.ColorSchemeToggle(
+                lightIcon=html.Span(className="icon icon-moon"),
+                darkIcon=html.Span(className="icon icon-sun"),
+                id="theme-toggle",
+                variant="subtle",
+                color="gray",
+                size="md",
+                **aria(label="Light or dark"),
+            ),
+        ],
+        className="header",
+    )
+
+
+def register(app: Dash, deps: Deps) -> None:
+    """Bind the frame: the address bar is the state, the controls show it."""
+    in_browser: Any = app.clientside_callback
+    in_browser(
+        ClientsideFunction("tokenweir", "bind"),
+        Output("url", "search"),
+        Output("range", "value"),
+        Output("tenant", "value"),
+        Input("url", "search"),
+        Input("range", "value"),
+        Input("tenant", "value"),
+    )
+    in_browser(
+        ClientsideFunction("tokenweir", "navigate"),
+        *[Output(f"nav-{name.lower()}", "className") for _, name in PAGES],
+        *[Output(f"nav-{name.lower()}", "href") for _, name in PAGES],
+        Input("url", "pathname"),
+        Input("url", "search"),
+    )
+    in_browser(
+        ClientsideFunction("tokenweir", "scheme"),
+        Output("scheme", "data"),
+        Input("url", "pathname"),
+        State("scheme", "data"),
+    )
+    in_browser(
+        ClientsideFunction("tokenweir", "freshness"),
+        Output("fresh-text", "children"),
+        Output("fresh", "className"),
+        Input("second", "n_intervals"),
+        Input("loaded", "data"),
+        State("url", "search"),
+    )
+
+    @app.callback(Output("tenant", "data"), Input("url", "search"))
+    def tenants(search: str | None) -> list[str]:
+        state = parse_search(search)
+        names = read_names(deps.engine, state.window(deps.clock.now()))["tenant"]
+        chosen = [state.tenant] if state.tenant and state.tenant not in names else []
+        return [*names, *chosen]
