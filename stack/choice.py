@@ -32,8 +32,8 @@ class Option:
     """Requests sent to it and not yet answered, counted here: never older than this decision."""
     tokens: int
     """Estimated prompt tokens of those requests."""
-    known: int
-    """Blocks it remembers of any prompt."""
+    last_used: int
+    """A number that grows with each request sent to any worker; 0: never used."""
     matched: int
     """Leading blocks of this prompt it remembers."""
 
@@ -49,7 +49,7 @@ def choose(options: Sequence[Option], blocks: int, balance: Balance) -> Choice |
     """Pick a worker for a prompt of so many blocks; None when there is no option."""
     if not options:
         return None
-    least = min(options, key=lambda o: (o.load, o.tokens, o.known, o.url))
+    least = min(options, key=lambda o: (o.load, o.tokens, o.last_used))
     if blocks == 0:
         return Choice(least, "missing_tokens", f"{least.name}: no prefix, load {least.load}")
     best = max(options, key=lambda o: (o.matched, -o.load, -o.tokens))

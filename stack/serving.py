@@ -46,6 +46,7 @@ async def listen(app: Any, address: str = "127.0.0.1:0", *, drain_s: float = DRA
             lifespan="off",
             access_log=False,
             log_config=None,
+            log_level="warning",
             ws="none",
             timeout_keep_alive=75,
             timeout_graceful_shutdown=round(drain_s),

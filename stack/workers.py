@@ -42,6 +42,7 @@ class Worker:
     draining: bool = False
     load: int = 0
     tokens: int = 0
+    last_used: int = 0
     checks_in_a_row: int = 0
 
     @property
@@ -83,6 +84,7 @@ class WorkerTable:
         self._on_circuit = on_circuit
         self._on_gone = on_gone
         self._workers: dict[str, Worker] = {}
+        self._sent = 0
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(list(self._workers.values()))
@@ -120,7 +122,7 @@ class WorkerTable:
         """List the workers that may take a request now. `model` None: the request did not say."""
         now = self._clock.monotonic()
         return [
-            Option(w.name, w.url, w.load, w.tokens, len(w.prefixes), w.prefixes.matched(blocks))
+            Option(w.name, w.url, w.load, w.tokens, w.last_used, w.prefixes.matched(blocks))
             for w in self._workers.values()
             if w.healthy
             and not w.draining
@@ -140,6 +142,8 @@ class WorkerTable:
         worker.prefixes.remember(blocks)
         worker.load += 1
         worker.tokens += tokens
+        self._sent += 1
+        worker.last_used = self._sent
         try:
             yield worker
         finally:

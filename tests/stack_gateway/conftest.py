@@ -22,10 +22,10 @@ from starlette.routing import Route
 
 from base.clock import Clock, SystemClock
 from stack.catalog import Catalog
-from stack.gateway import Gateway, GatewaySettings
+from stack.gateway_app import Gateway, GatewaySettings
 from stack.policy_client import PolicyClient
-from stack.router import Router, RouterSettings
-from stack.serving import listen
+from stack.router_app import Router, RouterSettings
+from stack.serving import Listener, listen
 from stack.tenants import Tenant, TenantBook, from_keys
 
 KEY = "sk-acme-secret-0123456789abcdef"
@@ -48,9 +48,12 @@ class SpanBox:
 
     async def only(self) -> ReadableSpan:
         """The one span; it may end a moment after the client has its answer."""
-        await eventually(lambda: bool(self.all()))
-        (span,) = self.all()
+        (span,) = await self.first(1)
         return span
+
+    async def first(self, count: int) -> list[ReadableSpan]:
+        await eventually(lambda: len(self.all()) >= count)
+        return self.all()
 
 
 async def eventually(true: Callable[[], object], within_s: float = 5.0) -> None:
@@ -165,16 +168,21 @@ def event(document: dict[str, Any]) -> bytes:
 class Bench:
     """Starts pieces of the stack on free ports."""
 
-    def __init__(self, exits: AsyncExitStack, http: httpx.AsyncClient) -> None:
-        self._exits = exits
+    def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
         self.gateway_spans = SpanBox()
         self.router_spans = SpanBox()
+        self.listeners: dict[str, Listener] = {}
 
     async def serve(self, app: Any) -> str:
         listener = await listen(app, drain_s=1)
-        self._exits.push_async_callback(listener.stop)
+        self.listeners[listener.url] = listener
         return listener.url
+
+    async def stop(self) -> None:
+        for listener in self.listeners.values():
+            listener._server.force_exit = True  # nobody is served any more: do not wait
+        await asyncio.gather(*(listener.stop() for listener in self.listeners.values()))
 
     async def engine(self) -> tuple[FakeEngine, str]:
         engine = FakeEngine()
@@ -200,10 +208,15 @@ class Bench:
         )
         return await self.serve(gateway.app)
 
-    async def router(self, *workers: str, settings: RouterSettings | None = None) -> str:
+    async def router(
+        self,
+        *workers: str,
+        settings: RouterSettings | None = None,
+        catalog: Catalog | None = None,
+    ) -> str:
         router = Router(
             settings or RouterSettings(startup_wait_s=1.0),
-            Catalog(None, self.http),
+            catalog or Catalog(None, self.http),
             self.http,
             self.router_spans.tracer,
             SystemClock(),
@@ -227,4 +240,6 @@ class Bench:
 async def bench() -> AsyncIterator[Bench]:
     async with AsyncExitStack() as exits:
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=10, trust_env=False))
-        yield Bench(exits, http)
+        made = Bench(http)
+        exits.push_async_callback(made.stop)
+        yield made
