@@ -74,7 +74,7 @@ class Upkeep:
                     FAILED.labels(name).inc()
 
     def _drop_old(self) -> None:
-        newest = newest_event(self._store)
+        newest = newest_event(self._store, self._clock.now())
         if newest is None:
             return
         slo = self._settings.slo
