@@ -34,13 +34,14 @@ class Reason(StrEnum):
 class Told:
     """What a receiver knows about a group.
 
-    `firing` was delivered. `maybe` was tried and may have arrived. `refused` will not be accepted
-    as it is: it is not said again until the repeat interval, nor is its end.
+    `firing` was delivered. `maybe` was tried and may have arrived. What was refused (`refused`
+    when it fired, `refused_ends` when it ended) is not said again until the repeat interval.
     """
 
     firing: Severities = field(default_factory=dict)
     maybe: Severities = field(default_factory=dict)
     refused: Severities = field(default_factory=dict)
+    refused_ends: tuple[str, ...] = ()
     resolved: tuple[str, ...] = ()
     at: datetime | None = None
 
@@ -93,16 +94,17 @@ def decide(
     again = sorted(e for e in told.resolved if e in lately and e not in candidates)
     resolved = tuple(dict.fromkeys([*gone, *again])) if pace.send_resolved else ()
     stale = told.at is not None and now - told.at >= pace.repeat_interval
+    has_ended = bool(set(gone) - set(told.refused_ends)) or (bool(gone) and stale)
     if firing:
-        reasons = _news(candidates, spoken, told, pace, now, stale=stale, gone=bool(gone))
+        reasons = _news(candidates, spoken, told, pace, now, stale=stale, has_ended=has_ended)
     else:
-        reasons = _ends(gone=bool(gone), again=bool(again) and stale)
+        reasons = _ends(has_ended=has_ended, again=bool(again) and stale)
     reason = next(reasons, None)
     return Decision(reason, firing, resolved) if reason else None
 
 
-def _ends(*, gone: bool, again: bool) -> Iterator[Reason]:
-    if gone:
+def _ends(*, has_ended: bool, again: bool) -> Iterator[Reason]:
+    if has_ended:
         yield Reason.ALL_RESOLVED
     if again:
         yield Reason.REPEAT
@@ -116,7 +118,7 @@ def _news(
     now: datetime,
     *,
     stale: bool,
-    gone: bool,
+    has_ended: bool,
 ) -> Iterator[Reason]:
     """Yield what there is to say while something fires, the most important first."""
     spaced = told.at is None or now - told.at >= pace.group_interval
@@ -131,7 +133,7 @@ def _news(
     moved = [c.severity.rank - spoken[e].rank for e, c in audible.items() if e in spoken]
     if any(change > 0 for change in moved):
         yield Reason.RAISED
-    if gone and spaced and pace.send_resolved:
+    if has_ended and spaced and pace.send_resolved:
         yield Reason.SOME_RESOLVED
     if spaced and any(change < 0 for change in moved):
         yield Reason.LOWERED

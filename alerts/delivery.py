@@ -227,16 +227,26 @@ class DeliveryWorker:
                 return Report(attempts=1, retried=1)
             case Fate.RETRY:
                 endpoints.failed(connection, message.receiver, at, reason, outcome.after)
-                status, dropped = "dropped", "too old"
+                self._give_up(connection, claim, outcome, at, status="dropped")
             case Fate.REFUSED | Fate.GONE:
                 is_gone = outcome.fate is Fate.GONE
                 endpoints.broke(connection, message.receiver, at, reason, disable=is_gone)
-                status, dropped = "dead", "refused"
-        if outbox.finish(connection, claim, status, at, reason=reason, code=code):
-            knew = ledger.read(connection, key)
-            ledger.write(connection, key, ledger.after_refusal(knew, message, at))
-        DROPPED.labels(receiver=message.receiver, reason=dropped).inc()
+                self._give_up(connection, claim, outcome, at, status="dead")
         return Report(attempts=1, dead=1)
+
+    def _give_up(
+        self, connection: Connection, claim: Claim, outcome: Outcome, at: datetime, status: str
+    ) -> None:
+        message = claim.message
+        reason, code = outcome.reason, outcome.status
+        if outbox.finish(connection, claim, status, at, reason=reason, code=code):
+            key = (message.receiver, message.group_key)
+            knew = ledger.read(connection, key)
+            if claim.maybe_heard:  # an earlier attempt may have arrived
+                knew = knew.believing(message.firing)
+            after = ledger.after_refusal if status == "dead" else ledger.after_giving_up
+            ledger.write(connection, key, after(knew, message, at))
+        DROPPED.labels(receiver=message.receiver, reason=status).inc()
 
     def _is_too_old(self, claim: Claim, at: datetime) -> bool:
         """Say whether an end or a heartbeat waited too long; what still fires is never too old."""
@@ -246,7 +256,7 @@ class DeliveryWorker:
 def _doubt(connection: Connection, claim: Claim) -> None:
     key = (claim.message.receiver, claim.message.group_key)
     knew = ledger.read(connection, key)
-    ledger.write(connection, key, ledger.after_doubt(knew, claim.message.firing))
+    ledger.write(connection, key, knew.believing(claim.message.firing))
 
 
 def _post(http: httpx.Client, request: Request) -> Answer:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
-from alerts.decide import Severities, Told
+from alerts.decide import Told
 from alerts.outbox import Message, severities
 from alerts.tables import told
 
@@ -17,20 +17,14 @@ Key = tuple[str, str]  # receiver, group_key
 
 def load(connection: Connection) -> dict[Key, Told]:
     rows = connection.execute(select(told))
-    return {
-        (row.receiver, row.group_key): Told(
-            firing=severities(row.firing),
-            maybe=severities(row.maybe),
-            refused=severities(row.refused),
-            resolved=tuple(row.resolved),
-            at=row.at,
-        )
-        for row in rows
-    }
+    return {(row.receiver, row.group_key): _told(row) for row in rows}
 
 
 def read(connection: Connection, key: Key) -> Told:
-    return _one(connection, key) or Told()
+    row = connection.execute(
+        select(told).where(told.c.receiver == key[0], told.c.group_key == key[1])
+    ).first()
+    return Told() if row is None else _told(row)
 
 
 def write(connection: Connection, key: Key, knowledge: Told) -> None:
@@ -38,6 +32,7 @@ def write(connection: Connection, key: Key, knowledge: Told) -> None:
         "firing": dict(knowledge.firing),
         "maybe": dict(knowledge.maybe),
         "refused": dict(knowledge.refused),
+        "refused_ends": list(knowledge.refused_ends),
         "resolved": list(knowledge.resolved),
         "at": knowledge.at,
     }
@@ -48,11 +43,9 @@ def write(connection: Connection, key: Key, knowledge: Told) -> None:
 
 def forget_refusals(connection: Connection, receiver: str) -> None:
     """Say refused things again: the receiver's configuration has changed."""
-    connection.execute(update(told).where(told.c.receiver == receiver).values(refused={}))
-
-
-def forget_receivers(connection: Connection, but: Mapping[str, object]) -> None:
-    connection.execute(delete(told).where(told.c.receiver.not_in(sorted(but))))
+    connection.execute(
+        update(told).where(told.c.receiver == receiver).values(refused={}, refused_ends=[])
+    )
 
 
 def after_delivery(message: Message, now: datetime) -> Told:
@@ -61,27 +54,33 @@ def after_delivery(message: Message, now: datetime) -> Told:
 
 
 def after_refusal(before: Told, message: Message, now: datetime) -> Told:
-    """Give up on these bytes: what was new counts as refused, what ended counts as told."""
+    """Give up on these bytes for now: what the receiver knew, it still knows."""
     heard = {**before.maybe, **before.firing}
-    still: Severities = {e: heard[e] for e in message.firing if e in heard}
-    refused = {e: s for e, s in message.firing.items() if heard.get(e) is not s}
-    return Told(firing=still, refused=refused, at=now)
+    return replace(
+        before,
+        refused={e: s for e, s in message.firing.items() if heard.get(e) is not s},
+        refused_ends=message.resolved,
+        at=now,
+    )
 
 
-def after_doubt(before: Told, attempted: Severities) -> Told:
-    return replace(before, maybe={**before.maybe, **attempted})
+def after_giving_up(before: Told, message: Message, now: datetime) -> Told:
+    """Give up on these ends for good, as if they had been told."""
+    ended = set(message.resolved)
+    return replace(
+        before,
+        firing={e: s for e, s in before.firing.items() if e not in ended},
+        maybe={e: s for e, s in before.maybe.items() if e not in ended},
+        at=now,
+    )
 
 
-def _one(connection: Connection, key: Key) -> Told | None:
-    row = connection.execute(
-        select(told).where(told.c.receiver == key[0], told.c.group_key == key[1])
-    ).first()
-    if row is None:
-        return None
+def _told(row: Row[Any]) -> Told:
     return Told(
         firing=severities(row.firing),
         maybe=severities(row.maybe),
         refused=severities(row.refused),
+        refused_ends=tuple(row.refused_ends),
         resolved=tuple(row.resolved),
         at=row.at,
     )

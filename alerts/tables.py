@@ -76,6 +76,7 @@ told = Table(
     Column("firing", JSON, nullable=False),  # {episode: severity} as last delivered
     Column("maybe", JSON, nullable=False),  # {episode: severity} tried, outcome unknown
     Column("refused", JSON, nullable=False),  # {episode: severity} refused for good
+    Column("refused_ends", JSON, nullable=False),  # [episode] whose resolve was refused
     Column("resolved", JSON, nullable=False),  # [episode] in the last delivery
     Column("at", UtcDateTime),
 )

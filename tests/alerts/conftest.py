@@ -133,6 +133,7 @@ class Pager:
     plan: list[int | str] = field(default_factory=list)
     default: int | str = 200
     requests: list[httpx.Request] = field(default_factory=list)
+    fates: list[int | str] = field(default_factory=list)
     heard: list[dict[str, Any]] = field(default_factory=list)
     answer_headers: dict[str, str] = field(default_factory=dict)
     answer_text: str = ""
@@ -141,6 +142,7 @@ class Pager:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         fate = self.plan.pop(0) if self.plan else self.default
+        self.fates.append(fate)
         if fate == "refused":
             raise httpx.ConnectError("[Errno 111] Connection refused", request=request)
         if fate == "lost":
@@ -221,14 +223,12 @@ def world(db: Engine, clock: ManualClock, settings: AlertSettings) -> World:
 
 
 @pytest.fixture
-def make_world(tmp_path: Path) -> Iterator[Callable[..., World]]:
-    """Make worlds on databases of their own, for tests that need many."""
+def make_world() -> Iterator[Callable[..., World]]:
+    """Make worlds on databases of their own in memory, for tests that need many."""
     engines: list[Engine] = []
 
     def make(**changes: Any) -> World:
-        engine = open_engine(f"sqlite:///{tmp_path}/control-{len(engines)}.db")
-        with engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA synchronous=OFF")
+        engine = open_engine("sqlite://")
         metadata.create_all(engine)
         engines.append(engine)
         return World(engine, ManualClock(START), make_settings(**changes))

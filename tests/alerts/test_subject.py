@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from alerts.model import Burning, Clear, Severity, Unknown
+from alerts.subject import subject_of
+from slo.verdict import State
+
+
+def test_the_loudest_tier_that_burns_is_read(say: SimpleNamespace) -> None:
+    reading = subject_of(say.paging(), say.settings(keep_firing_for=None)).reading
+
+    assert reading == Burning(Severity.PAGE, "fast", timedelta(0), timedelta(minutes=5))
+
+
+def test_hysteresis_is_the_short_window_unless_it_is_set(say: SimpleNamespace) -> None:
+    derived = subject_of(say.ticketing(), say.settings(keep_firing_for=None)).reading
+    fixed = subject_of(say.ticketing(), say.settings(keep_firing_for="3s")).reading
+
+    assert isinstance(derived, Burning)
+    assert isinstance(fixed, Burning)
+    assert (derived.keep_for, fixed.keep_for) == (timedelta(hours=2), timedelta(seconds=3))
+
+
+@pytest.mark.parametrize(
+    ("state", "reading"),
+    [
+        (State.OK, Clear),
+        (State.EXHAUSTED, Clear),
+        (State.NO_TRAFFIC, Clear),
+        (State.STALE, Unknown),
+        (State.ABSENT, Unknown),
+    ],
+)
+def test_a_state_without_a_burning_tier_is_calm_or_unknown(
+    state: State, reading: type, say: SimpleNamespace
+) -> None:
+    assert isinstance(subject_of(say.verdict(state), say.settings()).reading, reading)
+
+
+def test_a_stale_verdict_is_unknown_whatever_its_tiers_say(say: SimpleNamespace) -> None:
+    verdict = say.verdict(State.STALE, tiers=[say.tier("page")])
+
+    assert isinstance(subject_of(verdict, say.settings()).reading, Unknown)
+
+
+def test_identity_is_the_slo_and_the_group_and_nothing_measured(say: SimpleNamespace) -> None:
+    settings = say.settings()
+    page, ticket = subject_of(say.paging(), settings), subject_of(say.ticketing(), settings)
+    other = subject_of(say.paging(group={"tenant": "beta"}), settings)
+    tricky = subject_of(say.paging(group={"slo": "chat-ttft"}), settings)
+
+    assert page.fingerprint == ticket.fingerprint
+    assert len({page.fingerprint, other.fingerprint, tricky.fingerprint}) == 3

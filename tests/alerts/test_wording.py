@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+from alerts import wording
+from alerts.facts import Facts
+from alerts.model import Severity
+from alerts.subject import subject_of
+
+ACME = {"tenant": "acme"}
+
+
+def facts_of(say: SimpleNamespace) -> Facts:
+    return subject_of(say.paging(), say.settings()).facts
+
+
+def test_a_burn_is_told_in_plain_words(say: SimpleNamespace) -> None:
+    said = wording.describe(
+        "chat-ttft", ACME, Severity.PAGE, facts_of(say), ["shed 90 % of acme at the gateway"]
+    )
+
+    assert said == {
+        "summary": (
+            "chat-ttft{tenant=acme}: the error budget is burning 20x too fast over 1h (page)"
+        ),
+        "description": (
+            "chat-ttft{tenant=acme}: the error budget is burning 20x too fast over 1h (page). "
+            "38 % of the 30d budget for the objective of 99 % is left, gone in 13h41m at this "
+            "pace. Most frequent reasons: slow_ttft (48), timeout (9), capacity (3). "
+            "Done by the control plane: shed 90 % of acme at the gateway."
+        ),
+        "burn": "20x over 1h",
+        "budget_left": "38 %",
+        "exhausted_in": "13h41m",
+        "top_reasons": "slow_ttft (48), timeout (9), capacity (3)",
+        "actions": "shed 90 % of acme at the gateway",
+        "runbook": "https://runbooks.example/chat",
+    }
+
+
+def test_an_overspent_budget_and_an_unknown_one_are_told_apart(say: SimpleNamespace) -> None:
+    facts = facts_of(say)
+    spent = wording.describe("s", {}, Severity.PAGE, replace(facts, budget_remaining=-0.42), ())
+    unknown = wording.describe("s", {}, Severity.PAGE, replace(facts, budget_remaining=None), ())
+
+    assert "is spent (-42 % left)" in spent["description"]
+    assert (unknown["budget_left"], "is unknown" in unknown["description"]) == ("unknown", True)
+
+
+def test_an_end_says_so_and_promises_no_exhaustion(say: SimpleNamespace) -> None:
+    ended_at = datetime(2026, 11, 30, 18, tzinfo=UTC)
+    said = wording.describe("s", ACME, Severity.PAGE, facts_of(say), (), ended_at)
+
+    assert said["summary"] == "s{tenant=acme}: the error budget stopped burning"
+    assert "exhausted_in" not in said
+    assert "pace" not in said["description"]
+
+
+def test_the_document_s_own_summary_wins(say: SimpleNamespace) -> None:
+    facts = replace(facts_of(say), annotations={"summary": "chat is slow"})
+
+    assert wording.describe("s", {}, Severity.PAGE, facts, ())["summary"] == "chat is slow"
+
+
+def test_labels_of_the_document_cannot_take_the_place_of_identity(say: SimpleNamespace) -> None:
+    facts = replace(facts_of(say), labels={"slo": "other", "team": "x", "gen_ai.system": "vllm"})
+
+    assert wording.labels("SLOBurn", "s", {"tenant": "acme", "empty": ""}, facts) == {
+        "alertname": "SLOBurn",
+        "slo": "s",
+        "tenant": "acme",
+        "team": "x",
+        "gen_ai_system": "vllm",
+    }
+
+
+def test_facts_survive_storage(say: SimpleNamespace) -> None:
+    facts = facts_of(say)
+
+    assert Facts.from_json({**facts.to_json(), "from a newer version": 1}) == facts
+
+
+def test_a_link_escapes_what_it_must() -> None:
+    url = wording.dashboard_url("https://slo.example/", "a b", {"tenant": "x&y"})
+
+    assert url == "https://slo.example/?slo=a%20b&tenant=x%26y"
