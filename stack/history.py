@@ -13,12 +13,14 @@ import itertools
 import json
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 
 from stack.calibration import load_timing
+from stack.choice import Balance, Option, choose
 from stack.history_plan import HistorySettings, Planned, plan
 from stack.history_send import send_history
 from stack.history_spans import TO_ENGINE_S, Answered, SpanWriter
@@ -35,8 +37,6 @@ FAULT_S = 10.0
 """A client that leaves after waiting longer than this counts against us, as at the gateway."""
 DEADLINE_S = 120.0
 _SYSTEM_PROMPT_BLOCKS = 3
-_ENOUGH_OF_A_PREFIX = 0.3
-_MUCH_BUSIER = 8
 _SESSIONS_REMEMBERED = 2000
 
 
@@ -80,7 +80,10 @@ class _Player:
         self._next = [math.inf] * len(self._engines)  # when each has something to say
         self._load = [0] * len(self._engines)
         self._pending: dict[str, _Pending] = {}
-        self._sessions: dict[int, tuple[int, int]] = {}  # session -> (replica, blocks it saw)
+        self._balance = Balance()
+        self._last_used = [0] * len(self._engines)
+        self._sessions: dict[int, list[int]] = {}  # session -> blocks each replica saw of it
+        self._system_seen: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._tenants = {c.tenant: index for index, c in enumerate(settings.customers)}
         self._order = itertools.count()
         self._agenda: list[tuple[float, int, Callable[[float], None]]] = []
@@ -97,7 +100,7 @@ class _Player:
             self.writer.request(planned, _refused(planned))
             return
         blocks = planned.prompt_tokens // self._settings.limits.block_size
-        replica, decision = self._choose(planned.session, blocks)
+        replica, decision = self._choose(planned, blocks)
         work_id = str(next(self._order))
         self._pending[work_id] = _Pending(planned, replica, decision)
         self._load[replica] += 1
@@ -199,22 +202,31 @@ class _Player:
             ),
         )
 
-    def _choose(self, session: int, blocks: int) -> tuple[int, str]:
-        """Choose as the router does: a known prefix, unless its replica is much busier."""
-        least = min(range(len(self._load)), key=lambda r: (self._load[r], r != session % 2))
-        home, seen = self._sessions.get(session, (least, 0))
-        matched = min(seen, blocks)
-        replica, stage = least, "prefix_miss"
-        if blocks and matched >= _ENOUGH_OF_A_PREFIX * blocks:
-            if self._load[home] - self._load[least] > _MUCH_BUSIER:
-                stage = "load_imbalance"
-            else:
-                replica, stage = home, "prefix_hit"
-        self._sessions[session] = (replica, blocks)
+    def _choose(self, planned: Planned, blocks: int) -> tuple[int, str]:
+        """Choose as the router does, from what it would remember of prefixes."""
+        seen = self._sessions.setdefault(planned.session, [0] * len(self._engines))
+        tenant = planned.customer.tenant
+        options = [
+            Option(
+                name=name,
+                url=name,
+                load=self._load[index],
+                tokens=0,
+                last_used=self._last_used[index],
+                matched=min(blocks, max(seen[index], self._system_seen[tenant, index])),
+            )
+            for index, name in enumerate(self._settings.replicas)
+        ]
+        choice = choose(options, blocks, self._balance)
+        if choice is None:
+            raise ValueError("history needs at least one replica")
+        replica = options.index(choice.option)
+        self._last_used[replica] = next(self._order)
+        seen[replica] = max(seen[replica], blocks)
+        self._system_seen[tenant, replica] = min(blocks, _SYSTEM_PROMPT_BLOCKS)
         if len(self._sessions) > _SESSIONS_REMEMBERED:
             del self._sessions[next(iter(self._sessions))]
-        name = self._settings.replicas[replica]
-        return replica, f"{stage} {name}: load {self._load[replica]}, least {self._load[least]}"
+        return replica, f"{choice.stage} {choice.reason}"
 
     def _hashes(self, planned: Planned, blocks: int) -> tuple[int, ...]:
         """Name a prompt's blocks: its tenant's system prompt, then its session's conversation."""

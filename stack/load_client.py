@@ -74,6 +74,7 @@ class Caller:
         }
         if call.priority == "batch":
             headers["x-priority"] = "batch"
+        began = self._elapsed()
         try:
             url = self._plan.gateway_url.rstrip("/") + call.path
             patience = self._plan.patience_s if call.priority == "interactive" else None
@@ -85,7 +86,7 @@ class Caller:
                         await answer.read()
                         ending.kind = "refused" if answer.status < 500 else "failed"
                         return self._pause(answer, ending.tries)
-                    await self._read(answer, call, ending, waiting)
+                    await self._read(answer, call, ending, began, waiting)
         except TimeoutError:
             ending.kind = "impatient"
         except NoAnswer:
@@ -96,10 +97,14 @@ class Caller:
         return None
 
     async def _read(
-        self, answer: Answer, call: Call, ending: Ending, waiting: asyncio.Timeout
+        self,
+        answer: Answer,
+        call: Call,
+        ending: Ending,
+        began: float,
+        waiting: asyncio.Timeout,
     ) -> None:
         facts = AnswerFacts()
-        began = self._elapsed()
         if not call.body["stream"]:
             facts.learn(json.loads(await answer.read()))
             ending.output_tokens = facts.completion_tokens or 0
@@ -109,7 +114,7 @@ class Caller:
         async for chunk in answer.chunks():
             reader.feed(chunk)
             if facts.ttft_s is not None and ending.ttft_s is None:
-                ending.ttft_s = self._elapsed() - began
+                ending.ttft_s = facts.ttft_s
                 waiting.reschedule(None)  # the first token is there: no more impatience
         ending.kind = "ok" if facts.done and facts.error is None else "cut"
         if ending.kind == "ok":
