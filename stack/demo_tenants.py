@@ -12,11 +12,14 @@ from pathlib import Path
 from base.errors import ConfigError
 from stack.tenants import Tenant, TenantBook, from_keys
 
+KEYS_FILE = "tenant-keys.json"
+
 DEFAULT: Sequence[Tenant] = (
     Tenant("acme"),
     Tenant("globex"),
     Tenant("initech", priority="batch"),
     Tenant("umbrella"),
+    Tenant("hooli"),
 )
 
 
@@ -25,9 +28,9 @@ def open_demo_tenants(
 ) -> tuple[TenantBook, Mapping[str, str]]:
     """Return the book and, for the load generator, each tenant's key.
 
-    The keys are in `DATA/tenant-keys.json`, readable by the owner only.
+    The keys are in `DATA/tenant-keys.json`, readable by the owner only; `stack.loadgen` reads it.
     """
-    path = data / "tenant-keys.json"
+    path = data / KEYS_FILE
     keys: dict[str, str] = {}
     if path.exists():
         try:

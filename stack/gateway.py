@@ -56,7 +56,7 @@ async def serving_gateway(
                 settings.name,
                 client,
                 clock,
-                headers=_bearer(around.control_key),
+                headers={"x-gateway-instance": around.instance, **_bearer(around.control_key)},
             )
         catalog = Catalog(around.registry_url, client)
         gateway = Gateway(settings, tenants, catalog, tracer, clock, policy=policy)

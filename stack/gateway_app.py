@@ -191,7 +191,7 @@ class Gateway:
 
     async def _relay(self, call: _Call, ask: Ask, priority: str, reply: Reply) -> Outcome:
         try:
-            async with asyncio.timeout(self._deadline_s(call)), self._room.place():
+            async with asyncio.timeout(self._deadline_s(call)), self._room.place(call.tenant):
                 answer = await ask_upstream(
                     self._upstream,
                     self._settings.router_url + ask.path,

@@ -19,7 +19,7 @@ import httpx
 
 from base.clock import SystemClock
 from base.selfmon import set_up_logging
-from stack.demo_tenants import DEFAULT, open_demo_tenants, parse_tenant, write_private
+from stack.demo_tenants import DEFAULT, KEYS_FILE, open_demo_tenants, parse_tenant, write_private
 from stack.engine_app import VERSION
 from stack.fleet import (
     add_fleet_options,
@@ -88,6 +88,7 @@ async def running(args: argparse.Namespace) -> AsyncIterator[dict[str, Any]]:
             "pager_secret_file": str(secret_file),
             "model": args.model,
             "tenants": keys,
+            "tenant_keys_file": str(data / KEYS_FILE),
         }
 
 

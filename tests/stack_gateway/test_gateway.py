@@ -332,3 +332,69 @@ async def test_counters_agree_with_the_spans(bench: Any) -> None:
     assert counted % ("good", "ok") in text
     assert counted % ("bad", "upstream_error") in text
     assert 'tokenweir_gateway_tokens_total{kind="completion",tenant="acme"} 3.0' in text
+
+
+async def test_a_broken_connection_to_the_router_is_tried_once_more(bench: Any) -> None:
+    heads: list[bytes] = []
+
+    async def router(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        if len(heads) == 2:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(router, "127.0.0.1", 0)
+    url = await bench.gateway(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+    answer = await bench.chat(url, "say 1")
+    server.close()
+
+    assert answer.status_code == 200
+    assert [b"x-tokenweir-retries-left: 1" in head for head in heads] == [True, False]
+    assert b"x-tokenweir-retries-left: 0" in heads[1]
+    assert len(await bench.gateway_spans.first(1)) == 1  # one logical request, counted once
+
+
+async def test_a_caller_may_step_back_to_batch_but_not_ahead(bench: Any) -> None:
+    engine, engine_url = await bench.engine()
+    tenants = from_keys(
+        [(KEY, Tenant("acme")), ("sk-batch-0123456789", Tenant("initech", priority="batch"))]
+    )
+    url = await bench.gateway(engine_url, tenants=tenants, engine_priority=True)
+
+    await bench.chat(url, "say 1")
+    await bench.chat(url, "say 1", headers={"x-priority": "batch"})
+    await bench.chat(url, "say 1", key="sk-batch-0123456789", headers={"x-priority": "interactive"})
+
+    spans = await bench.gateway_spans.first(3)
+    assert [s.attributes["tokenweir.priority"] for s in spans] == ["interactive", "batch", "batch"]
+    assert [body["priority"] for body in engine.bodies] == [0, 10, 10]
+
+
+async def test_completions_are_served_like_chat(bench: Any) -> None:
+    _, engine_url = await bench.engine()
+    url = await bench.gateway(engine_url)
+
+    answer = await bench.http.post(
+        f"{url}/v1/completions",
+        headers={"x-api-key": KEY},
+        json={"model": "tiny", "prompt": "say 2"},
+    )
+
+    span = await bench.gateway_spans.only()
+    assert answer.status_code == 200
+    assert span.name == "POST /v1/completions"
+    assert span.attributes["gen_ai.operation.name"] == "text_completion"
+
+
+async def test_a_fault_of_our_own_is_500_bad_and_keeps_its_span(bench: Any) -> None:
+    catalog: Any = Catalog(None, bench.http)
+    catalog.knows = None  # calling it fails
+    url = await bench.gateway("http://127.0.0.1:1", catalog=catalog)
+
+    answer = await bench.chat(url, "say 1")
+
+    span = await bench.gateway_spans.only()
+    assert answer.status_code == 500
+    assert ending(span) == ("bad", "internal_error", 500)
+    assert span.attributes["error.type"] == "TypeError"

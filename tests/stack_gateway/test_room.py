@@ -3,12 +3,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stack.room import Room, RoomFull
 
 
-async def hold(room: Room, until: asyncio.Event, order: list[int], number: int) -> None:
-    async with room.place():
+async def hold(
+    room: Room, until: asyncio.Event, order: list[int], number: int, tenant: str = "a"
+) -> None:
+    async with room.place(tenant):
         order.append(number)
         await until.wait()
 
@@ -32,7 +36,7 @@ async def test_a_full_waiting_room_refuses_at_once() -> None:
     await asyncio.sleep(0)
 
     with pytest.raises(RoomFull):
-        async with room.place():
+        async with room.place("a"):
             pass
 
     done.set()
@@ -45,7 +49,7 @@ async def test_too_long_a_wait_is_refused_and_leaves_no_trace() -> None:
     await asyncio.sleep(0)
 
     with pytest.raises(RoomFull):
-        async with room.place():
+        async with room.place("a"):
             pass
 
     assert room.waiting == 0
@@ -69,3 +73,61 @@ async def test_a_place_given_to_one_who_just_left_goes_to_the_next() -> None:
 
     assert 2 in order
     assert (room.inside, room.waiting) == (0, 0)
+
+
+async def test_tenants_take_turns() -> None:
+    room, order, done = Room(1, 10, 5), list[int](), asyncio.Event()
+    tasks = [asyncio.create_task(hold(room, done, order, 0))]
+    for number in range(1, 5):
+        tasks.append(asyncio.create_task(hold(room, done, order, number, "flood")))
+    for number in range(5, 7):
+        tasks.append(asyncio.create_task(hold(room, done, order, number, f"quiet-{number}")))
+    await asyncio.sleep(0)
+
+    done.set()
+    await asyncio.gather(*tasks)
+
+    assert order == [0, 1, 5, 6, 2, 3, 4]
+
+
+async def test_a_full_room_makes_place_for_a_tenant_with_a_shorter_queue() -> None:
+    room, order, done = Room(1, 3, 5), list[int](), asyncio.Event()
+    tasks = [asyncio.create_task(hold(room, done, order, n, "flood")) for n in range(4)]
+    await asyncio.sleep(0)
+
+    quiet = asyncio.create_task(hold(room, done, order, 9, "quiet"))
+    await asyncio.sleep(0)
+    done.set()
+    ends = await asyncio.gather(*tasks, quiet, return_exceptions=True)
+
+    assert [type(end) for end in ends] == [type(None)] * 3 + [RoomFull, type(None)]
+    assert order == [0, 1, 9, 2]
+    assert (room.inside, room.waiting) == (0, 0)
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(0, 6),
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["stay", "cancel"])), max_size=25),
+)
+def test_whatever_happens_the_room_is_empty_in_the_end(
+    places: int, waiting: int, visitors: list[tuple[str, str]]
+) -> None:
+    async def play() -> tuple[int, int, int]:
+        room, done, most = Room(places, waiting, 5), asyncio.Event(), 0
+        tasks = []
+        for tenant, what in visitors:
+            task = asyncio.create_task(hold(room, done, [], 0, tenant))
+            tasks.append(task)
+            await asyncio.sleep(0)
+            most = max(most, room.inside)
+            if what == "cancel":
+                task.cancel()
+        done.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return room.inside, room.waiting, most
+
+    inside, left, most = asyncio.run(play())
+
+    assert (inside, left) == (0, 0)
+    assert most <= places
