@@ -86,6 +86,10 @@ class EngineApp:
                 await self._complete(path, headers, request_id, receive, reply)
             except ClientLeft:
                 pass  # nobody is there to be told
+            except _Stopped:
+                # A stream that has begun stays without its end: its reader must see a break.
+                if not reply.started:
+                    await reply.whole(500, b'{"error":{"code":500}}', _JSON)
             finally:
                 self._in_flight_http -= 1
             return
@@ -157,7 +161,8 @@ class EngineApp:
         await reply.whole(refused.status, json.dumps(refused.body).encode(), _JSON)
 
     async def _whole(self, job: _Job, reply: Reply) -> None:
-        ends = await asyncio.gather(*(ticket.done for ticket in job.tickets))
+        await asyncio.wait([ticket.done for ticket in job.tickets])
+        ends = [_result(ticket) for ticket in job.tickets]
         await reply.whole(200, bodies.whole(job.generation, ends, self._now_s()), _JSON)
 
     async def _stream(self, job: _Job, reply: Reply) -> None:
@@ -172,6 +177,8 @@ class EngineApp:
             for index in list(open_indexes):
                 ticket = job.tickets[index]
                 is_last = ticket.done.done()
+                if is_last:
+                    _result(ticket)
                 produced = self._core.tokens(ticket)
                 if produced > sent[index] or is_last:
                     piece += bodies.chunk(
@@ -182,7 +189,7 @@ class EngineApp:
                     open_indexes.remove(index)
             if piece:
                 await reply.piece(piece)
-        ends = [ticket.done.result() for ticket in job.tickets]
+        ends = [_result(ticket) for ticket in job.tickets]
         usage = bodies.usage_chunk(generation, created, ends) if generation.wants_usage else b""
         await reply.end(usage + bodies.DONE)
 
@@ -267,6 +274,17 @@ class _Job:
     generation: Generation
     parent: Context
     tickets: list[Ticket]
+
+
+class _Stopped(Exception):  # noqa: N818  an event, not a fault
+    """The engine was closed under a request."""
+
+
+def _result(ticket: Ticket) -> Finished:
+    """Return how a sequence that is no longer running ended. Raises _Stopped."""
+    if ticket.done.cancelled():
+        raise _Stopped
+    return ticket.done.result()
 
 
 def _json(document: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:

@@ -302,6 +302,24 @@ def test_a_draining_engine_refuses_new_requests_and_finishes_the_others() -> Non
     assert run(scenario) == (500, 200, 200)
 
 
+def test_a_replica_that_is_closed_cuts_its_streams() -> None:
+    async def scenario(server: EngineServer, client: httpx.AsyncClient) -> Any:
+        body = ask(stream=True, max_tokens=5000, ignore_eos=True)
+        received = b""
+        with pytest.raises(httpx.RemoteProtocolError):
+            async with client.stream("POST", CHAT, json=body) as answer:
+                closing = None
+                async for piece in answer.aiter_bytes():
+                    received += piece
+                    closing = closing or asyncio.create_task(server.close())
+        return received
+
+    received = run(scenario, replace(FAST, speed=1))
+
+    assert b"data:" in received
+    assert b"[DONE]" not in received
+
+
 def test_a_repeated_prompt_is_served_from_the_prefix_cache() -> None:
     async def scenario(_: EngineServer, client: httpx.AsyncClient) -> Any:
         answers = [(await client.post(CHAT, json=ask("same " * 100))).json() for _ in range(2)]
