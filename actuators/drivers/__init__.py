@@ -1,0 +1,1 @@
+"""One file per kind of target. Each implements `actuators.enact.Driver`."""
