@@ -77,11 +77,11 @@ async def test_a_place_given_to_one_who_just_left_goes_to_the_next() -> None:
 
 async def test_tenants_take_turns() -> None:
     room, order, done = Room(1, 10, 5), list[int](), asyncio.Event()
-    tasks = [asyncio.create_task(hold(room, done, order, 0))]
-    for number in range(1, 5):
-        tasks.append(asyncio.create_task(hold(room, done, order, number, "flood")))
-    for number in range(5, 7):
-        tasks.append(asyncio.create_task(hold(room, done, order, number, f"quiet-{number}")))
+    visitors = ["first", *["flood"] * 4, "quiet-5", "quiet-6"]
+    tasks = [
+        asyncio.create_task(hold(room, done, order, number, tenant))
+        for number, tenant in enumerate(visitors)
+    ]
     await asyncio.sleep(0)
 
     done.set()
