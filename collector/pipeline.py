@@ -32,6 +32,7 @@ BATCH_BYTES = 64 << 20
 BATCH_WAIT = timedelta(seconds=1)
 
 _POLL_S = 0.05
+_DOUBTS = 5  # tries of a batch of which nothing at all can be inserted
 _FIRST_BACKOFF_S = 0.2
 _LONGEST_BACKOFF_S = 30.0
 
@@ -101,6 +102,7 @@ class _Batch:
     range: Range
     seq: int
     stage: str = "insert"
+    doubts: int = 0  # times that nothing at all could be inserted
     buckets: Sequence[datetime] = ()
     told: int = 0  # listeners that are done
 
@@ -267,7 +269,7 @@ class Pipeline:
 
     def _take_through(self, batch: _Batch) -> None:
         if batch.stage == "insert":
-            self._insert(batch.range.entries, batch.seq)
+            self._insert(batch)
             batch.stage = "facts"
         if batch.stage == "facts":
             batch.buckets = self._facts.refresh(batch.seq)
@@ -284,21 +286,38 @@ class Pipeline:
         _batches_total.inc()
         _spans_total.inc(batch.range.spans)
 
-    def _insert(self, entries: Sequence[Entry], seq: int) -> None:
-        """Insert, and narrow a failure down to the requests that are at fault."""
+    def _insert(self, batch: _Batch) -> None:
+        """Insert, and set aside the requests that are at fault.
+
+        When not one request of a batch can be inserted, it is more likely the store that is at
+        fault: that is tried a few times before it is believed.
+        """
+        poisoned = self._insert_or_narrow(batch.range.entries, batch.seq)
+        if len(poisoned) == len(batch.range.entries) and batch.doubts < _DOUBTS:
+            batch.doubts += 1
+            raise poisoned[0][1]
+        for entry, error in poisoned:
+            self._dead_letters.put(entry, str(error))
+            self._counts["dead_lettered"] += 1
+            _dead_total.inc()
+            _log.error("request_dead_lettered", position=str(entry.start), reason=str(error))
+
+    def _insert_or_narrow(
+        self, entries: Sequence[Entry], seq: int
+    ) -> list[tuple[Entry, Permanent]]:
+        """Insert what can be inserted; return the rest, each with its error."""
         token = f"{entries[0].start}-{entries[-1].end}"
         try:
             self._spans.insert([_for_store(entry.record) for entry in entries], token, seq)
         except Permanent as error:
-            if len(entries) > 1:
-                half = len(entries) // 2
-                self._insert(entries[:half], seq)
-                self._insert(entries[half:], seq)
-                return
-            self._dead_letters.put(entries[0], str(error))
-            self._counts["dead_lettered"] += 1
-            _dead_total.inc()
-            _log.error("request_dead_lettered", position=str(entries[0].start), reason=str(error))
+            if len(entries) == 1:
+                return [(entries[0], error)]
+            half = len(entries) // 2
+            return [
+                *self._insert_or_narrow(entries[:half], seq),
+                *self._insert_or_narrow(entries[half:], seq),
+            ]
+        return []
 
     def _commit(self, progress: Progress) -> None:
         self._file.save(progress)
