@@ -76,8 +76,13 @@ def chronicle(connection: Connection, edges: Iterable[Edge], after: Mapping[str,
     if fired:
         connection.execute(insert(episodes), fired)
     moved = {e.episode: after[e.fingerprint] for e in edges if e.turn in _MOVES}
-    for record in moved.values():
-        _amend(connection, record)
+    if moved:
+        amend = update(episodes).where(episodes.c.episode == bindparam("key"))
+        connection.execute(amend, [_moved(record) for record in moved.values()])
+    raised = [{"key": edge.episode} for edge in edges if edge.turn is Turn.RAISED]
+    if raised:
+        louder = update(episodes).where(episodes.c.episode == bindparam("key"))
+        connection.execute(louder.values(peak_severity=Severity.PAGE), raised)
     connection.execute(insert(timeline), [_entry(edge) for edge in edges])
 
 
@@ -114,16 +119,14 @@ def episode_of(row: Row[Any]) -> Episode:
 _MOVES = frozenset({Turn.RAISED, Turn.LOWERED, Turn.RESOLVED})
 
 
-def _amend(connection: Connection, record: Record) -> None:
+def _moved(record: Record) -> dict[str, Any]:
     state = record.state
-    values: dict[str, Any] = {
+    return {
+        "key": state.episode,
         "severity": state.severity,
         "resolved_at": state.resolved_at,
         "facts": record.facts.to_json(),
     }
-    if state.severity is Severity.PAGE:
-        values["peak_severity"] = Severity.PAGE
-    connection.execute(update(episodes).where(episodes.c.episode == state.episode).values(values))
 
 
 def _opened(record: Record) -> dict[str, Any]:

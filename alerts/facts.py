@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -27,7 +27,8 @@ class Facts:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        # Not asdict, which copies every value: this runs for each open alert of each tick.
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Facts:

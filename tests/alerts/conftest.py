@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import Engine, select
+from sqlalchemy.exc import OperationalError
 
 from alerts.delivery import DeliveryWorker, Report
 from alerts.engine import AlertEngine
@@ -23,6 +28,7 @@ from base.outbound import http_client
 from slo.verdict import State, TierVerdict, Verdict
 
 START = datetime(2026, 11, 30, 17, 0, tzinfo=UTC)
+POSTGRES = Path("/usr/lib/postgresql/15/bin")
 SECRET = "whsec_dG9rZW53ZWlyLXRlc3Qtc2VjcmV0LTAxMjM0NTY3"
 
 
@@ -223,6 +229,11 @@ def world(db: Engine, clock: ManualClock, settings: AlertSettings) -> World:
 
 
 @pytest.fixture
+def world_on(clock: ManualClock, settings: AlertSettings) -> Callable[[Engine], World]:
+    return lambda engine: World(engine, clock, settings)
+
+
+@pytest.fixture
 def make_world() -> Iterator[Callable[..., World]]:
     """Make worlds on databases of their own in memory, for tests that need many."""
     engines: list[Engine] = []
@@ -251,3 +262,55 @@ def say() -> SimpleNamespace:
         settings=make_settings,
         idle=lambda **changes: verdict(State.NO_TRAFFIC, **changes),
     )
+
+
+@pytest.fixture(scope="module")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PostgreSQL of its own, on a socket in a directory of its own."""
+    if not (POSTGRES / "initdb").exists() or os.getuid() != 0:
+        pytest.skip("needs Debian's postgresql-15 and root to become the user postgres")
+    home = Path("/tmp") / f"tokenweir-pg-{os.getpid()}"  # noqa: S108  a socket path must be short
+    home.mkdir()
+    shutil.chown(home, "postgres")
+    as_postgres = ["runuser", "-u", "postgres", "--"]
+    init = [POSTGRES / "initdb", "-D", home / "data", "-A", "trust", "--no-sync", "-U", "postgres"]
+    subprocess.run([*as_postgres, *init], check=True, capture_output=True)
+    options = ["-c", "listen_addresses=", "-c", "fsync=off"]
+    server = subprocess.Popen(
+        [*as_postgres, POSTGRES / "postgres", "-D", home / "data", "-k", home, *options],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"postgresql+psycopg://postgres@/postgres?host={home}"
+    _wait_for(url)
+    yield url
+    server.terminate()
+    server.wait(20)
+    shutil.rmtree(home)
+
+
+def _wait_for(url: str) -> None:
+    engine = open_engine(url)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            engine.connect().close()
+        except OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            engine.dispose()
+            return
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.binary)])
+def any_db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    if request.param == "sqlite":
+        engine = open_engine(f"sqlite:///{tmp_path}/control.db")
+    else:
+        engine = open_engine(request.getfixturevalue("postgres_url"))
+    metadata.create_all(engine)
+    yield engine
+    metadata.drop_all(engine)
+    engine.dispose()

@@ -2,82 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError
 
 from alerts import outbox
 from alerts import tables as t
 from alerts.decide import Reason
 from alerts.model import Severity
 from alerts.outbox import Message
-from base.db import metadata, open_engine
 
 NOW = datetime(2026, 11, 30, 17, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=60)
-POSTGRES = Path("/usr/lib/postgresql/15/bin")
-
-
-@pytest.fixture(scope="module")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL of its own, on a socket in a directory of its own."""
-    if not (POSTGRES / "initdb").exists() or os.getuid() != 0:
-        pytest.skip("needs Debian's postgresql-15 and root to become the user postgres")
-    home = Path("/tmp") / f"tokenweir-pg-{os.getpid()}"  # noqa: S108  a socket path must be short
-    home.mkdir()
-    shutil.chown(home, "postgres")
-    as_postgres = ["runuser", "-u", "postgres", "--"]
-    init = [POSTGRES / "initdb", "-D", home / "data", "-A", "trust", "--no-sync", "-U", "postgres"]
-    subprocess.run([*as_postgres, *init], check=True, capture_output=True)
-    options = ["-c", "listen_addresses=", "-c", "fsync=off"]
-    server = subprocess.Popen(
-        [*as_postgres, POSTGRES / "postgres", "-D", home / "data", "-k", home, *options],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"postgresql+psycopg://postgres@/postgres?host={home}"
-    _wait_for(url)
-    yield url
-    server.terminate()
-    server.wait(20)
-    shutil.rmtree(home)
-
-
-def _wait_for(url: str) -> None:
-    engine = open_engine(url)
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            engine.connect().close()
-        except OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-        else:
-            engine.dispose()
-            return
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.binary)])
-def any_db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    if request.param == "sqlite":
-        engine = open_engine(f"sqlite:///{tmp_path}/control.db")
-    else:
-        engine = open_engine(request.getfixturevalue("postgres_url"))
-    metadata.create_all(engine)
-    yield engine
-    metadata.drop_all(engine)
-    engine.dispose()
 
 
 def message(number: int, *, receiver: str = "pager", group: str | None = None) -> Message:
