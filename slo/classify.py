@@ -7,6 +7,8 @@ that could not be decided, because the fact it reads is unknown, says so: unknow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slo.compile import is_true, literal, to_sql
 from slo.model import Slo
 
@@ -36,3 +38,15 @@ def group_sql(slo: Slo) -> str:
     if not slo.group_by:
         return "CAST([], 'Array(String)')"
     return f"CAST([{', '.join(f'toString({column})' for column in slo.group_by)}], 'Array(String)')"
+
+
+def judged_sql(slos: Sequence[Slo]) -> str:
+    """Write what every SLO makes of a fact: an array of (number from 1, group, class, reason)."""
+    return (
+        "["
+        + ", ".join(
+            f"(toUInt16({number}), {group_sql(slo)}, toUInt8({class_sql(slo)}), {reason_sql(slo)})"
+            for number, slo in enumerate(slos, start=1)
+        )
+        + "]"
+    )

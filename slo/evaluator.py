@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -44,11 +45,25 @@ class Evaluator:
         """
         slos = self._slos
         layers = read_layers(self._engine, {slo.window for slo in slos}, now)
-        return [verdict for slo in slos for verdict in self._judge(slo, layers, now)]
+        counts = self._count(slos, now)
+        return [
+            verdict for slo in slos for verdict in self._judge(slo, counts[slo.name], layers, now)
+        ]
 
-    def _judge(self, slo: Slo, layers: Sequence[Layer], now: datetime) -> list[Verdict]:
+    def _count(self, slos: Sequence[Slo], now: datetime) -> Mapping[str, list[GroupCounts]]:
+        by_window: dict[timedelta, list[Slo]] = defaultdict(list)
+        for slo in slos:
+            by_window[slo.window].append(slo)
+        found: dict[str, list[GroupCounts]] = {slo.name: [] for slo in slos}
+        for alike in by_window.values():
+            lengths = {length for slo in alike for length in windows_of(slo)}
+            found |= count_windows(self._engine, alike, sorted(lengths), now)
+        return found
+
+    def _judge(
+        self, slo: Slo, groups: Sequence[GroupCounts], layers: Sequence[Layer], now: datetime
+    ) -> list[Verdict]:
         layer = deciding_layer(layers, now - slo.window)
-        groups = count_windows(self._engine, slo, windows_of(slo), now)
         if not groups:
             return [self._verdict(slo, {}, _NOTHING, layer, now)]
         return [

@@ -1,23 +1,19 @@
 """How long judged counts are kept, and from where on each table is complete.
 
-Ages are of event time. The floor is written before anything is dropped, so a reader never takes a
-dropped row for a bucket without requests: it reads facts, or a coarser table, instead.
+A table is complete from its floor on: earlier buckets are neither written nor kept. A reader
+takes what lies before a floor from facts, so a dropped row is never a bucket without requests.
+Floors are whole days, hence bucket edges of every table; they only move forward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from base.durations import floor_to
 from slo.schema import TABLES
+from slo.settings import SloSettings
+from store.dialect import for_cluster
 from store.engine import Engine
-
-KEPT: Mapping[timedelta, timedelta] = {
-    timedelta(seconds=10): timedelta(days=2),
-    timedelta(minutes=1): timedelta(days=31),
-    timedelta(hours=1): timedelta(days=400),
-}
 
 
 def floors(engine: Engine) -> dict[timedelta, int]:
@@ -27,18 +23,24 @@ def floors(engine: Engine) -> dict[timedelta, int]:
     return {step: known.get(round(step.total_seconds()), 0) for step in TABLES}
 
 
-def retain(
-    engine: Engine, newest: datetime, kept: Mapping[timedelta, timedelta] | None = None
-) -> None:
-    """Drop counts older than what is kept before `newest`, the newest event time stored."""
+def advance_floors(engine: Engine, now: datetime, settings: SloSettings) -> dict[timedelta, int]:
+    """Move the floors on to what is kept at `now` and drop what lies before; return them.
+
+    The floor is written before anything is dropped, so no reader takes a gap for silence.
+    """
+    kept = dict(zip(TABLES, (settings.keep_10s, settings.keep_1m, settings.keep_1h), strict=True))
+    current = floors(engine)
     for step, table in TABLES.items():
-        # A whole day: the floor is then a bucket edge of every table.
-        floor = floor_to(newest - (kept or KEPT)[step], timedelta(days=1))
-        seconds, epoch = round(step.total_seconds()), int(floor.timestamp())
-        if epoch <= floors(engine)[step]:
+        floor = int(floor_to(now - kept[step], timedelta(days=1)).timestamp())
+        if floor <= current[step]:
             continue
-        engine.execute(f"INSERT INTO slo_floors VALUES ({seconds}, {epoch})")
         engine.execute(
-            f"ALTER TABLE {table} DELETE WHERE bucket < toDateTime({epoch}, 'UTC') "
+            f"INSERT INTO slo_floors VALUES ({round(step.total_seconds())}, {max(0, floor)})"
+        )
+        drop = (
+            f"ALTER TABLE {table} DELETE WHERE bucket < toDateTime({floor}, 'UTC') "
             "SETTINGS mutations_sync = 2"
         )
+        engine.execute(for_cluster(drop, engine.cluster))
+        current[step] = floor
+    return current

@@ -39,7 +39,7 @@ def evaluator(engine: Engine) -> Evaluator:
         + [fact(NOW - minute, 100, outcome="bad", outcome_reason="shed")]
         + [fact(NOW - minute, 101, outcome="excluded", outcome_reason="quota")],
     )
-    SloCounts(engine, [SLO]).ensure()
+    SloCounts(engine, [SLO], SloSettings(), ManualClock(NOW)).ensure()
     return Evaluator(engine, [SLO], SloSettings())
 
 

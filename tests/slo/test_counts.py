@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from base.clock import ManualClock
 from slo.counts import SloCounts
 from slo.model import Slo
 from slo.parse import parse_clauses, parse_filter
-from slo.retention import retain
+from slo.settings import SloSettings
 from slo.tiers import derive
 from slo.window_counts import GroupCounts, count_windows
 from store.engine import Engine
@@ -50,6 +51,10 @@ ALL = make_slo("all", "outcome = 'good'", None, ())
 PAIRS = make_slo(
     "pairs", "outcome = 'good' and tpot_ms < 50 and ttft_ms < 3000", None, ("tenant", "model")
 )
+
+
+def keep(engine: Engine, slos: Sequence[Slo]) -> SloCounts:
+    return SloCounts(engine, slos, SloSettings(), ManualClock(EPOCH))
 
 
 def random_facts(rng: random.Random, count: int, over: timedelta) -> list[dict[str, Any]]:
@@ -109,7 +114,7 @@ def month(opened: Engine) -> list[dict[str, Any]]:
     facts += random_facts(random.Random(2), 1000, timedelta(hours=2))
     facts = [each | {"request_id": f"{number:016x}"} for number, each in enumerate(facts)]
     put(opened, facts)
-    SloCounts(opened, [TTFT, ALL, PAIRS]).ensure()
+    keep(opened, [TTFT, ALL, PAIRS]).ensure()
     return facts
 
 
@@ -129,7 +134,7 @@ def test_windows_equal_a_recount_of_every_request_at_any_instant(
 ) -> None:
     now = EPOCH + timedelta(microseconds=offset)
 
-    found = count_windows(opened, slo, LENGTHS, now)
+    found = count_windows(opened, [slo], LENGTHS, now)[slo.name]
 
     assert counted(found, LENGTHS) == expected(slo, month, LENGTHS, now)
     tallies = recount(slo, month, now, max(LENGTHS))
@@ -144,7 +149,9 @@ def test_windows_equal_a_recount_of_every_request_at_any_instant(
 def test_every_clause_and_every_reason_is_named(
     opened: Engine, month: list[dict[str, Any]]
 ) -> None:
-    found = count_windows(opened, TTFT, [timedelta(days=40)], EPOCH + timedelta(days=32))
+    found = count_windows(opened, [TTFT], [timedelta(days=40)], EPOCH + timedelta(days=32))[
+        TTFT.name
+    ]
 
     reasons = {reason for each in found for reason in each.bad_reasons}
     assert reasons == {"shed", "bad", "ttft_ms <= 2000", "ttft_ms <= 2000 (unknown)"}
@@ -177,11 +184,11 @@ def test_order_duplicates_corrections_and_restarts_end_in_the_same_rows(
     gone = [each | {"version": 3, "deleted": 1} for each in rng.sample(facts, 5)]
     empty(opened)
     put(opened, facts + corrected + gone)
-    SloCounts(opened, [TTFT, PAIRS]).ensure()
+    keep(opened, [TTFT, PAIRS]).ensure()
     at_once = all_rows(opened)
 
     empty(opened)
-    live = SloCounts(opened, [TTFT, PAIRS])
+    live = keep(opened, [TTFT, PAIRS])
     live.ensure()
     rng.shuffle(facts)
     version = 0
@@ -191,7 +198,7 @@ def test_order_duplicates_corrections_and_restarts_end_in_the_same_rows(
         put(opened, batch * rng.choice([1, 2]))
         live.refresh(dirty(batch), version)
         if rng.random() < 0.5:  # a restart redoes the batch with a new object
-            live = SloCounts(opened, [TTFT, PAIRS])
+            live = keep(opened, [TTFT, PAIRS])
             live.ensure()
             live.refresh(dirty(batch), version)
     for batch in (corrected, gone):
@@ -203,7 +210,7 @@ def test_order_duplicates_corrections_and_restarts_end_in_the_same_rows(
 
 
 def test_a_request_that_moves_to_another_group_leaves_the_old_one(engine: Engine) -> None:
-    counts = SloCounts(engine, [TTFT])
+    counts = keep(engine, [TTFT])
     counts.ensure()
     first = fact(EPOCH, 1, tenant="", ttft_ms=1.0)
     put(engine, [first])
@@ -214,7 +221,7 @@ def test_a_request_that_moves_to_another_group_leaves_the_old_one(engine: Engine
     counts.refresh(dirty([first]), 2)
 
     assert [row["group"] for row in table_rows(engine, "slo_counts_1h")] == [["acme"]]
-    found = count_windows(engine, TTFT, [DAY], EPOCH + timedelta(hours=2))
+    found = count_windows(engine, [TTFT], [DAY], EPOCH + timedelta(hours=2))[TTFT.name]
     assert [each.group for each in found] == [("acme",)]
 
 
@@ -223,7 +230,7 @@ def test_a_new_definition_is_counted_over_all_facts_and_the_old_one_forgotten(
 ) -> None:
     facts = random_facts(random.Random(3), 200, timedelta(hours=5))
     put(engine, facts)
-    counts = SloCounts(engine, [TTFT])
+    counts = keep(engine, [TTFT])
     assert counts.ensure() == ["chat-ttft"]
     assert counts.ensure() == []
     stricter = make_slo(good="outcome = 'good' and ttft_ms <= 50")
@@ -231,7 +238,7 @@ def test_a_new_definition_is_counted_over_all_facts_and_the_old_one_forgotten(
     assert counts.replace([stricter]) == ["chat-ttft"]
 
     now = EPOCH + timedelta(hours=6)
-    assert counted(count_windows(engine, stricter, [DAY], now), [DAY]) == expected(
+    assert counted(count_windows(engine, [stricter], [DAY], now)[stricter.name], [DAY]) == expected(
         stricter, facts, [DAY], now
     )
     definitions = engine.rows("SELECT DISTINCT definition FROM slo_counts_1h FINAL")
@@ -248,15 +255,18 @@ def test_objective_and_window_can_change_without_counting_again() -> None:
 def test_counts_stay_exact_when_old_fine_rows_have_been_dropped(engine: Engine) -> None:
     facts = random_facts(random.Random(4), 800, timedelta(days=40))
     put(engine, facts)
-    counts = SloCounts(engine, [TTFT])
+    clock = ManualClock(EPOCH)
+    counts = SloCounts(engine, [TTFT], SloSettings(), clock)
     counts.ensure()
-    retain(engine, EPOCH + timedelta(days=40))
+    clock.advance(timedelta(days=40))
     late = fact(EPOCH + timedelta(days=3, seconds=5), 9000, ttft_ms=1.0)
     put(engine, [late])
     counts.refresh(dirty([late]), 5)
 
     for now in (EPOCH + timedelta(days=40, seconds=3), EPOCH + timedelta(days=20, seconds=33)):
-        found = count_windows(engine, TTFT, LENGTHS, now)
+        found = count_windows(engine, [TTFT], LENGTHS, now)[TTFT.name]
         assert counted(found, LENGTHS) == expected(TTFT, [*facts, late], LENGTHS, now)
     (oldest,) = engine.rows("SELECT min(bucket) AS at FROM slo_counts_10s FINAL")
-    assert oldest["at"] >= EPOCH + timedelta(days=37)
+    assert oldest["at"] >= EPOCH + timedelta(days=38)
+    (oldest,) = engine.rows("SELECT min(bucket) AS at FROM slo_counts_1m FINAL")
+    assert oldest["at"] >= EPOCH + timedelta(days=9)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from base.clock import ManualClock
 from slo.counts import SloCounts
 from slo.evaluator import Evaluator, windows_of
 from slo.model import Slo
@@ -38,7 +39,7 @@ SLO = make_slo()
 
 def judge(engine: Engine, *slos: Slo, at: timedelta = timedelta(0)) -> list[Verdict]:
     documents = slos or (SLO,)
-    SloCounts(engine, documents).ensure()
+    SloCounts(engine, documents, SloSettings(), ManualClock(NOW)).ensure()
     return Evaluator(engine, documents, SloSettings()).evaluate(NOW + at)
 
 

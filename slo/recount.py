@@ -1,0 +1,114 @@
+"""The statements that write count rows anew. Pure.
+
+Each is one INSERT: a tombstone for every row that exists in the buckets, then the rows that are
+true now, at the next higher version. Rows of one table are made from facts, or from the rows of a
+finer table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from slo.classify import BAD, EXCLUDED, GOOD, INELIGIBLE, judged_sql
+from slo.compile import literal
+from slo.model import Slo
+from slo.schema import TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Seconds [start, end), whole buckets; `only` some of the buckets within, or all (None)."""
+
+    start: int
+    end: int
+    only: tuple[int, ...] | None = None
+
+
+def from_facts(step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int) -> str:
+    size = round(step.total_seconds())
+    counted = f"""
+SELECT {_one_of([slo.name for slo in slos])} AS slo,
+  {_one_of([slo.definition for slo in slos])} AS definition, bucket, group,
+  sumIf(n, class = {GOOD}) AS good, sumIf(n, class = {BAD}) AS bad,
+  sumIf(n, class = {EXCLUDED}) AS excluded,
+  sumMapIf(map(reason, n), class = {BAD}) AS bad_reasons,
+  sumMapIf(map(reason, n), class = {EXCLUDED}) AS excluded_reasons
+FROM (
+  SELECT bucket, j.1 AS number, j.2 AS group, j.3 AS class, j.4 AS reason, count() AS n
+  FROM (
+    SELECT toDateTime(intDiv(toUnixTimestamp64Nano(start), {size}000000000) * {size}, 'UTC')
+      AS bucket, arrayJoin({judged_sql(slos)}) AS j
+    FROM facts FINAL
+    WHERE {_started_within(buckets)}
+  )
+  WHERE j.3 != {INELIGIBLE}{_only("toUInt32(bucket)", buckets)}
+  GROUP BY bucket, number, group, class, reason
+)
+GROUP BY bucket, number, group"""
+    return _replacing(step, slos, buckets, version, counted)
+
+
+def from_rows(
+    step: timedelta, finer: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int
+) -> str:
+    size = round(step.total_seconds())
+    whole = f"intDiv(toUInt32(f.bucket), {size}) * {size}"
+    counted = f"""
+SELECT slo, definition, toDateTime({whole}, 'UTC') AS whole_bucket, group,
+  sum(f.good) AS good, sum(f.bad) AS bad, sum(f.excluded) AS excluded,
+  sumMap(f.bad_reasons) AS bad_reasons, sumMap(f.excluded_reasons) AS excluded_reasons
+FROM {TABLES[finer]} AS f FINAL
+WHERE {of(slos)} AND {_within("f.bucket", buckets)}{_only(whole, buckets)}
+GROUP BY slo, definition, whole_bucket, group"""
+    return _replacing(step, slos, buckets, version, counted)
+
+
+def of(slos: Sequence[Slo]) -> str:
+    """Write the condition that a count row belongs to one of these SLOs."""
+    names = ", ".join(literal(slo.name) for slo in slos)
+    definitions = ", ".join(literal(slo.definition) for slo in slos)
+    return f"slo IN ({names}) AND definition IN ({definitions})"
+
+
+def _replacing(
+    step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int, counted: str
+) -> str:
+    table = TABLES[step]
+    return f"""
+INSERT INTO {table} (slo, definition, bucket, group, good, bad, excluded, bad_reasons,
+  excluded_reasons, version, deleted)
+SELECT slo, definition, bucket, group, toUInt64(0), toUInt64(0), toUInt64(0),
+  CAST(map(), 'Map(String, UInt64)'), CAST(map(), 'Map(String, UInt64)'),
+  toUInt64({2 * version}), toUInt8(1)
+FROM {table} FINAL
+WHERE {of(slos)} AND {_within("bucket", buckets)}{_only("toUInt32(bucket)", buckets)}
+UNION ALL
+SELECT *, toUInt64({2 * version + 1}), toUInt8(0) FROM ({counted})"""
+
+
+def _within(column: str, buckets: Buckets) -> str:
+    """Bound the time read, so that the engine skips what lies outside."""
+    start, end = (f"toDateTime({at}, 'UTC')" for at in (buckets.start, buckets.end))
+    return f"{column} >= {start} AND {column} < {end}"
+
+
+def _started_within(buckets: Buckets) -> str:
+    # In nanoseconds: compared with a DateTime, the engine prunes the part that holds the last
+    # nanosecond before it.
+    start, end = (
+        f"fromUnixTimestamp64Nano(toInt64({at}000000000), 'UTC')"
+        for at in (buckets.start, buckets.end)
+    )
+    return f"start >= {start} AND start < {end}"
+
+
+def _only(value: str, buckets: Buckets) -> str:
+    if buckets.only is None:
+        return ""
+    return f" AND {value} IN ({', '.join(map(str, buckets.only))})"
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(literal, names))}][number]"
