@@ -139,14 +139,13 @@ def machine(make_world: Callable[..., World], say: SimpleNamespace) -> type[Rule
                     return
 
         def remember_attempts(self, claimed: Any = None) -> None:
-            """Collect the episodes sent without a clear answer: those may be closed unopened."""
+            """Collect what was sent without a clear answer: its end may come unopened or twice."""
             pager = self.world.pager
             tries = zip(pager.requests, pager.fates, strict=True)
             bodies = [r.content for r, fate in tries if fate in UNCLEAR]
             for body in [*bodies, *([claimed.message.body] if claimed else [])]:
                 for alert in json.loads(body)["alerts"]:
-                    if alert["status"] == "firing":
-                        self.doubtful.add((alert["fingerprint"], alert["startsAt"]))
+                    self.doubtful.add((alert["fingerprint"], alert["startsAt"]))
 
     return Plane
 
