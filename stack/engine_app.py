@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from stack.asgi import BodyTooLarge, ClientLeft, Reply, read_body, while_present
 from stack.completions import Generation, Reader, Refused
 from stack.engine_core import EngineCore, Ticket
 from stack.engine_metrics import AskedFor, EngineMetrics
+from stack.engine_pages import EnginePages
 from stack.engine_settings import EngineSettings
 from stack.engine_spans import emit_llm_request, llm_request_attributes
 from stack.names import CHAT_PATH, COMPLETIONS_PATH
@@ -29,7 +29,6 @@ from stack.sequence import Finished
 from stack.serving import header_map
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-VERSION = "0.32.0"
 _JSON = {"content-type": "application/json"}
 _EVENTS = {"content-type": "text/event-stream; charset=utf-8"}
 
@@ -50,7 +49,6 @@ class EngineApp:
         self._metrics = metrics
         self._tracer = tracer
         self._clock = clock
-        self._started = int(clock.now().timestamp())
         self._unix_zero_ns = unix_nano(clock.now()) - round(clock.monotonic() * 1e9)
         self._reader = Reader(
             settings.model,
@@ -58,20 +56,8 @@ class EngineApp:
             settings.limits.block_size,
             settings.limits.by_priority,
         )
-        self._in_flight_http = 0
         self.is_draining = False
-        self._pages: Mapping[tuple[str, str], Callable[[Scope], tuple[bytes, dict[str, str]]]] = {
-            ("GET", "/health"): lambda _: (b"", {}),
-            ("GET", "/ping"): lambda _: (b"", {}),
-            ("GET", "/version"): lambda _: _json({"version": VERSION}),
-            ("GET", "/load"): lambda _: _json({"server_load": self._in_flight_http}),
-            ("GET", "/v1/models"): lambda _: _json(self._models()),
-            ("GET", "/metrics"): lambda _: self._render_metrics(),
-            ("GET", "/is_paused"): lambda _: _json({"is_paused": self._core.is_paused}),
-            ("POST", "/pause"): lambda _: self._pause(),
-            ("POST", "/resume"): lambda _: self._resume(),
-            ("POST", "/simulation/slowdown"): self._slow_down,
-        }
+        self._pages = EnginePages(settings, core, metrics, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,7 +67,7 @@ class EngineApp:
         reply = Reply(send, {"x-request-id": request_id})
         path, method = scope["path"], scope["method"]
         if method == "POST" and path in {CHAT_PATH, COMPLETIONS_PATH}:
-            self._in_flight_http += 1
+            self._pages.in_flight += 1
             try:
                 await self._complete(path, headers, request_id, receive, reply)
             except ClientLeft:
@@ -91,20 +77,17 @@ class EngineApp:
                 if not reply.started:
                     await reply.whole(500, b'{"error":{"code":500}}', _JSON)
             finally:
-                self._in_flight_http -= 1
-            return
-        page = self._pages.get((method, path))
-        if page is None:
-            await reply.whole(404, b'{"detail":"Not Found"}', _JSON)
+                self._pages.in_flight -= 1
             return
         try:
-            body, extra = page(scope)
+            page = self._pages.answer(method, path, scope["query_string"].decode())
         except Refused as refused:
             await reply.whole(refused.status, json.dumps(refused.body).encode(), _JSON)
             return
-        await reply.whole(200, body, extra)
-
-    # -- completions -----------------------------------------------------------------------
+        if page is None:
+            await reply.whole(404, b'{"detail":"Not Found"}', _JSON)
+        else:
+            await reply.whole(200, *page)
 
     async def _complete(
         self,
@@ -223,43 +206,6 @@ class EngineApp:
             llm_request_attributes(end, arrived_at, generation.span_ids[index], generation),
         )
 
-    # -- pages -----------------------------------------------------------------------------
-
-    def _render_metrics(self) -> tuple[bytes, dict[str, str]]:
-        text = self._metrics.render(self._core.counters())
-        return text, {"content-type": "text/plain; version=1.0.0; charset=utf-8"}
-
-    def _models(self) -> dict[str, Any]:
-        card = {
-            "id": self._settings.model,
-            "object": "model",
-            "created": self._started,
-            "owned_by": "vllm",
-            "root": self._settings.model,
-            "parent": None,
-            "max_model_len": self._settings.max_model_len,
-            "permission": [],
-        }
-        return {"object": "list", "data": [card]}
-
-    def _pause(self) -> tuple[bytes, dict[str, str]]:
-        self._core.control(lambda simulation, now: simulation.pause(now))
-        return _json({"status": "paused"})
-
-    def _resume(self) -> tuple[bytes, dict[str, str]]:
-        self._core.control(lambda simulation, now: simulation.resume(now))
-        return _json({"status": "resumed"})
-
-    def _slow_down(self, scope: Scope) -> tuple[bytes, dict[str, str]]:
-        query = scope["query_string"].decode()
-        factor = 0.0
-        with suppress(ValueError):
-            factor = float(query.removeprefix("factor="))
-        if not 0.01 <= factor <= 1000:
-            raise Refused(400, "BadRequestError", "factor must be in [0.01, 1000]", "factor")
-        self._core.control(lambda simulation, now: simulation.slow_down(factor, now))
-        return _json({"slowdown": factor})
-
     def _now_s(self) -> int:
         return int(self._clock.now().timestamp())
 
@@ -285,7 +231,3 @@ def _result(ticket: Ticket) -> Finished:
     if ticket.done.cancelled():
         raise _Stopped
     return ticket.done.result()
-
-
-def _json(document: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:
-    return json.dumps(document, separators=(",", ":")).encode(), _JSON

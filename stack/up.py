@@ -20,7 +20,7 @@ import httpx
 from base.clock import SystemClock
 from base.selfmon import set_up_logging
 from stack.demo_tenants import DEFAULT, KEYS_FILE, open_demo_tenants, parse_tenant, write_private
-from stack.engine_app import VERSION
+from stack.engine_pages import VERSION
 from stack.fleet import (
     add_fleet_options,
     cold_start_spans,
