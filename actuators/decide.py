@@ -54,6 +54,7 @@ def decide(snapshot: Snapshot, settings: ActuatorSettings) -> tuple[Proposal, ..
         snapshot.evidence,
         snapshot.leases,
         snapshot.recent,
+        snapshot.cold,
         calm=snapshot.now - snapshot.calm_since,
         settings=settings,
         now=snapshot.now,

@@ -10,6 +10,7 @@ from functools import partial
 
 from sqlalchemy import Engine
 
+import store.engine
 from actuators import metrics, register, tending
 from actuators.capacity import need
 from actuators.decide import Snapshot, decide, hour_before
@@ -20,7 +21,7 @@ from actuators.evidence import Evidence, known
 from actuators.guard import Context, Refused, guard
 from actuators.lease import Kind, Lease, LeaseState
 from actuators.lease_evidence import lease_evidence
-from actuators.observe import Observer, Rows, Sources
+from actuators.observe import Observer, Sources
 from actuators.overrules import Hold, KillSwitch, active_holds, place_hold, read_kill_switch
 from actuators.own_sheds import OwnSheds
 from actuators.proposal import Proposal, Step
@@ -31,6 +32,7 @@ from base.clock import Clock
 from base.db import transaction
 from base.errors import BadInput
 from slo.verdict import Verdict
+from store.sources import watermarks
 
 Episodes = Callable[[datetime], Mapping[str, str]]
 
@@ -70,7 +72,7 @@ class ControlLoop:
 
     def __init__(
         self,
-        engine: Rows,
+        engine: store.engine.Engine,
         db: Engine,
         drivers: Drivers,
         settings: ActuatorSettings,
@@ -82,7 +84,9 @@ class ControlLoop:
         self._db = db
         self._drivers = drivers
         self._settings = settings
-        self._observer = Observer(engine, settings, sources or _sources_of(engine), drivers.readers)
+        self._observer = Observer(
+            engine, settings, sources or partial(watermarks, engine), drivers.readers
+        )
         self._enactor = Enactor(db, drivers.levers, settings, clock)
         self._own_sheds = OwnSheds()
         self._episodes = episodes or (lambda _now: {})
@@ -292,9 +296,3 @@ def _just_failed(orders: _Orders) -> frozenset[str]:
     """Return the levers that failed in this very tick, or whose taking back is still under way."""
     failed = (x for x in orders.leases.values() if LeaseState.FAILED in {x.state, x.close_as})
     return frozenset(f"{x.key}|{x.cause}" for x in failed)
-
-
-def _sources_of(engine: Rows) -> Sources:
-    from store.sources import watermarks
-
-    return partial(watermarks, engine)

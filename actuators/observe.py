@@ -25,7 +25,6 @@ from actuators.settings import ActuatorSettings, FleetSettings, GatewaySettings
 from base.errors import TokenweirError
 from slo.verdict import Verdict
 
-
 _CAPACITY_HOLDS = timedelta(hours=24)
 _SLOTS = 6  # per window, to see capacity in the few seconds a queue lasts
 
@@ -173,13 +172,16 @@ class Observer:
             for row in slots
             if fleet.model in {None, row["model"]}
         ]
+        span = max(self._settings.baseline, self._settings.remember_peak)
+        first_late = (span - self._settings.remember_peak) / slot
+        late = [s for s in mine if s.number >= first_late]
         listed = state.value.replicas if isinstance(state, Known) else ()
         quiet = {b["instance"] for b in beats if now - b["last"] > self._settings.stale_after}
         return Fleet(
             name=fleet.name,
             state=state,
             capacity_per_replica=self._capacity_of(fleet, mine, now),
-            peak_work_per_s=peak(mine, _SLOTS, now),
+            peak_work_per_s=peak(late, _SLOTS, now),
             silent=tuple(r for r in listed if r in quiet),
         )
 

@@ -17,7 +17,12 @@ _SCOPE = """
   AND ({service:String} = ''
        OR arrayExists(s -> startsWith(s, concat('gateway:', {service:String}, '/')), sources))"""
 _STARTED = "start > {from:DateTime64(9,'UTC')} AND start <= {to:DateTime64(9,'UTC')}" + _SCOPE
-_ENDED = "end > {from:DateTime64(9,'UTC')} AND end <= {to:DateTime64(9,'UTC')}" + _SCOPE
+# Facts are sorted by start: without a bound on it, every query would read the whole table.
+_ENDED = (
+    "end > {from:DateTime64(9,'UTC')} AND end <= {to:DateTime64(9,'UTC')}"
+    " AND start > {from:DateTime64(9,'UTC')} - INTERVAL 1 HOUR"
+    " AND start <= {to:DateTime64(9,'UTC')}" + _SCOPE
+)
 
 LOADS = f"""
 SELECT tenant, priority,
@@ -97,7 +102,8 @@ HEARTBEATS = """
 SELECT instance, any(model) AS model, max(end) AS last
 FROM alive
 WHERE role = 'engine'
-  AND end > {from:DateTime64(9,'UTC')} AND start <= {to:DateTime64(9,'UTC')}
+  AND end > {from:DateTime64(9,'UTC')} AND end <= {to:DateTime64(9,'UTC')}
+  AND start > {from:DateTime64(9,'UTC')} - INTERVAL 1 HOUR
 GROUP BY instance
 ORDER BY instance
 """

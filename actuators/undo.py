@@ -22,12 +22,16 @@ def undo(
     evidence: Evidence,
     leases: Sequence[Lease],
     recent: Recent,
+    cold: frozenset[str],
     *,
     calm: timedelta,
     settings: ActuatorSettings,
     now: datetime,
 ) -> tuple[Proposal, ...]:
-    """Propose at most one step back; `calm` is how long it has been calm."""
+    """Propose at most one step back; `calm` is how long it has been calm.
+
+    `cold` names levers that failed of late: a fleet that could not do with less is left alone.
+    """
     last = max((lease.changed_at for lease in leases), default=None)
     if last is not None and now - last < settings.undo_every:
         return ()
@@ -41,7 +45,7 @@ def undo(
         if step is not None:
             return (step,)
     if not leases and settings.scale_in and burns_nowhere(evidence):
-        return _scale_in(evidence, recent, calm=calm, settings=settings, now=now)
+        return _scale_in(evidence, recent, cold, calm=calm, settings=settings, now=now)
     return ()
 
 
@@ -104,6 +108,7 @@ def _ease_scale(lease: Lease, evidence: Evidence, settings: ActuatorSettings) ->
 def _scale_in(
     evidence: Evidence,
     recent: Recent,
+    cold: frozenset[str],
     *,
     calm: timedelta,
     settings: ActuatorSettings,
@@ -117,7 +122,7 @@ def _scale_in(
         times = recent.get(key, ())
         waited = not times or now - max(times) >= settings.undo_every
         patient = calm >= settings.calm_for * patience(key, recent)
-        if state is None or not waited or not patient:
+        if state is None or not waited or not patient or f"{key}|{_CALM}" in cold:
             continue
         if _can_spare(fleet, state.desired, evidence, settings):
             return (_smaller(fleet, state, settings),)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
-from rig import Rig
+from rig import Rig, make_settings
 
 from actuators.lease import Kind, LeaseState
+from actuators.loop import ScopeReport
+from base import db as control_db
 from base.durations import format_instant
 
 
@@ -42,7 +45,7 @@ def test_traffic_is_given_back_before_capacity_and_slower_than_taken(rig: Rig) -
     eased = [h.at for h in scale.history if h.step in {"eased", "revert_started"}]
     assert shed.closed_at is not None
     assert eased[0] > shed.closed_at
-    gaps = [(b - a).total_seconds() for a, b in zip(eased, eased[1:], strict=False)]
+    gaps = [(b - a).total_seconds() for a, b in pairwise(eased)]
     assert gaps
     assert min(gaps) >= 15
 
@@ -121,7 +124,7 @@ def test_alternating_load_does_not_make_the_fleet_swing(rig_of: Callable[..., Ri
 
     seen = rig.world.puts
     moves = [b - a for a, b in zip([2, *seen], seen, strict=False) if b != a]
-    turns = sum(1 for a, b in zip(moves, moves[1:], strict=False) if (a > 0) != (b > 0))
+    turns = sum(1 for a, b in pairwise(moves) if (a > 0) != (b > 0))
     assert turns <= 6, f"{turns} turns in half an hour: {seen}"
 
 
@@ -132,40 +135,27 @@ def test_a_flat_load_is_never_acted_on(rig: Rig) -> None:
     assert rig.world.puts == []
 
 
-def test_the_same_evidence_gives_the_same_decisions_in_a_dry_run(
-    rig_of: Callable[..., Rig],
-) -> None:
-    live = rig_of()
-    dry = rig_of(dry_run=True, gateways=[{"name": "demo", "ttl": "30s"}])
-    live.new_loop()  # the live gateway is the one that is served
-    dry_loop = dry.loop
-    # Two control planes on one world, each with its own register.
-    from base import db as control_db
-
-    other = control_db.open_engine("sqlite:///:memory:")
-    control_db.metadata.create_all(other)
-    dry = Rig(live.world, other, live.clock, dry.settings)
-    dry_loop = dry.loop
-    live.new_loop()
-    live.world.rates["acme"] = 40.0
-
-    def said(reports: object) -> list[tuple[str, str, str, object]]:
-        return [
-            (str(p.step), p.key, p.reason, dict(p.change))
-            for r in reports  # type: ignore[attr-defined]
-            for p in r.done
-        ]
+def test_the_same_evidence_gives_the_same_decisions_in_a_dry_run(rig: Rig) -> None:
+    register = control_db.open_engine("sqlite:///:memory:")
+    control_db.metadata.create_all(register)
+    dry = Rig(rig.world, register, rig.clock, make_settings(dry_run=True))
+    rig.new_loop()  # the live gateway is the one that is asked
+    rig.world.rates["acme"] = 40.0
 
     for second in range(0, 360, 5):
         if second == 120:
-            live.world.rates["acme"] = 4.0
-        live.world.run(5)
-        verdicts, now = live.world.verdicts(), live.clock.now()
-        # Dry first: it reads the world before the live one changes it.
-        would = said(dry_loop.tick(verdicts, now))
-        does = said(live.loop.tick(verdicts, now))
+            rig.world.rates["acme"] = 4.0
+        rig.world.run(5)
+        verdicts, now = rig.world.verdicts(), rig.clock.now()
+        # Dry first: it must see the world before the live one changes it.
+        would = steps_of(dry.loop.tick(verdicts, now))
+        does = steps_of(rig.loop.tick(verdicts, now))
         assert would == does, format_instant(now)
 
     steps = {h.step for x in dry.leases() for h in x.history}
     assert steps
     assert all(s.startswith("would_") for s in steps)
+
+
+def steps_of(reports: Sequence[ScopeReport]) -> list[tuple[str, str, str, dict[str, object]]]:
+    return [(p.step, p.key, p.reason, dict(p.change)) for r in reports for p in r.done]
