@@ -16,6 +16,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from base.clock import ManualClock
+from base.db import metadata, open_engine
+from collector.keys import Role, create_key
+from collector.tables import api_keys
 from collector.wal_reader import BEGINNING, LogReader
 
 ROOT = Path(__file__).parents[2]
@@ -111,3 +114,17 @@ def logged(data: Path) -> list[tuple[str, str, ExportTraceServiceRequest]]:
 @pytest.fixture(scope="session")
 def log_of() -> Callable[[Path], list[tuple[str, str, ExportTraceServiceRequest]]]:
     return logged
+
+
+@pytest.fixture(scope="session")
+def new_key() -> Callable[..., str]:
+    """Make a key in a data folder's control database, before or while a receiver runs on it."""
+
+    def make(data: Path, name: str, role: Role, tenant: str | None = None) -> str:
+        data.mkdir(exist_ok=True)
+        engine = open_engine(f"sqlite:///{data}/control.db")
+        metadata.create_all(engine, tables=[api_keys])
+        when = ManualClock(datetime(2026, 11, 30, tzinfo=UTC))
+        return create_key(engine, when, name=name, role=role, tenant=tenant)
+
+    return make

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +16,20 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from base.clock import ManualClock
-from base.db import metadata, open_engine
 from base.errors import ConfigError
 from collector.counters import read_status
-from collector.keys import Role, create_key
+from collector.keys import Role
 from collector.receiver import require_key_beyond_loopback, split_address
 from collector.settings import CollectorSettings
-from collector.tables import api_keys
 
 TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 PROTOBUF = {"content-type": "application/x-protobuf"}
-CLOCK = ManualClock(datetime(2026, 11, 30, tzinfo=UTC))
 
 
 def post(receiver: Any, body: bytes, **headers: str) -> httpx.Response:
     return httpx.post(
         f"{receiver.http}/v1/traces", content=body, headers=PROTOBUF | headers, timeout=20
     )
-
-
-def make_key(data: Path, name: str, role: Role, tenant: str | None = None) -> str:
-    data.mkdir(exist_ok=True)
-    engine = open_engine(f"sqlite:///{data}/control.db")
-    metadata.create_all(engine, tables=[api_keys])
-    return create_key(engine, CLOCK, name=name, role=role, tenant=tenant)
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
@@ -152,12 +140,12 @@ def test_kill_9_under_load_loses_nothing_that_was_acknowledged(
 
 
 def test_a_key_decides_tenant_and_source(
-    receivers: Any, tmp_path: Path, request_of: Any, log_of: Any
+    receivers: Any, tmp_path: Path, request_of: Any, log_of: Any, new_key: Any
 ) -> None:
     data = tmp_path / "data"
-    ingest = make_key(data, "app", Role.INGEST, "acme")
-    gateway = make_key(data, "gw", Role.GATEWAY)
-    read = make_key(data, "dash", Role.READ)
+    ingest = new_key(data, "app", Role.INGEST, "acme")
+    gateway = new_key(data, "gw", Role.GATEWAY)
+    read = new_key(data, "dash", Role.READ)
     receiver = receivers(data)
     body = request_of(1).SerializeToString()
 
@@ -173,10 +161,12 @@ def test_a_key_decides_tenant_and_source(
     assert [entry[:2] for entry in log_of(data)] == [("acme", "key:app"), ("", "key:gw")]
 
 
-def test_a_key_is_asked_for_over_grpc_too(receivers: Any, tmp_path: Path, request_of: Any) -> None:
+def test_a_key_is_asked_for_over_grpc_too(
+    receivers: Any, tmp_path: Path, request_of: Any, new_key: Any
+) -> None:
     data = tmp_path / "data"
-    key = make_key(data, "app", Role.INGEST, "acme")
-    read = make_key(data, "dash", Role.READ)
+    key = new_key(data, "app", Role.INGEST, "acme")
+    read = new_key(data, "dash", Role.READ)
     receiver = receivers(data)
     body = request_of(1).SerializeToString()
 
@@ -195,13 +185,13 @@ def test_a_key_is_asked_for_over_grpc_too(receivers: Any, tmp_path: Path, reques
 
 
 def test_a_key_made_while_it_runs_counts_within_seconds(
-    receivers: Any, tmp_path: Path, request_of: Any
+    receivers: Any, tmp_path: Path, request_of: Any, new_key: Any
 ) -> None:
     receiver = receivers(tmp_path / "data")
     body = request_of(1).SerializeToString()
     assert post(receiver, body).status_code == 200
 
-    key = make_key(receiver.data, "app", Role.INGEST, "acme")
+    key = new_key(receiver.data, "app", Role.INGEST, "acme")
 
     wait_until(lambda: post(receiver, body).status_code == 401)
     assert post(receiver, body, authorization=f"Bearer {key}").status_code == 200
@@ -223,7 +213,11 @@ def test_a_tenant_beyond_its_rate_is_told_when_to_come_back(
     assert status.details[0].Unpack(info)
     with grpc.insecure_channel(receiver.grpc) as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary(TRACES)(body, timeout=10)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    details = dict(error.trailing_metadata())["grpc-status-details-bin"]
+    assert Status.FromString(details).details[0].Unpack(info)
+    assert info.retry_delay.seconds >= 1
 
 
 def test_a_log_that_nobody_consumes_is_bounded(
