@@ -62,6 +62,7 @@ class AlertEngine:
         with TICK_SECONDS.time(), transaction(self._db) as connection:
             if not self._is_registered:
                 endpoints.register(connection, self._receivers)
+                outbox.abandon(connection, [r.name for r in self._receivers], now)
             before = book.load(connection)
             subjects = self._subjects(connection, verdicts)
             after, edges = _move(before, subjects, configured, now)
@@ -120,9 +121,9 @@ def _move(
     for key, record in before.items():
         if key in subjects:
             continue
-        if configured is not None and record.slo and record.slo not in configured:
+        if not record.slo or (configured is not None and record.slo not in configured):
             state, turns = withdraw(record.state, now)
-            reason = "the SLO is gone"
+            reason = "what it was about is gone"
         else:
             state, turns = step(record.state, Unknown(NO_VERDICT), now, fingerprint=key)
             reason = NO_VERDICT

@@ -9,7 +9,7 @@ messages of one group cannot overtake each other and a dead receiver holds a bou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -112,6 +112,15 @@ def supersede(connection: Connection, message_id: str, why: str, now: datetime) 
         update(outbox)
         .where(outbox.c.id == message_id, outbox.c.status.in_(LIVE))
         .values(status="superseded", status_reason=why, settled_at=now, lease=None)
+    )
+
+
+def abandon(connection: Connection, receivers: Collection[str], now: datetime) -> None:
+    """Withdraw what waits for receivers that are no longer configured."""
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.status.in_(LIVE), outbox.c.receiver.not_in(receivers))
+        .values(status="superseded", status_reason="no such receiver", settled_at=now, lease=None)
     )
 
 

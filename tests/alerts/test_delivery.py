@@ -187,6 +187,23 @@ def test_a_changed_configuration_gets_a_fresh_start(world: World, say: SimpleNam
     assert [body["status"] for body in world.pager.heard] == ["firing"]
 
 
+def test_a_receiver_that_is_taken_out_leaves_nothing_behind(
+    world: World, say: SimpleNamespace
+) -> None:
+    world.restart(receivers=TWO)
+    second_pager(world)
+    world.pager.default = 503
+    for _ in range(10):
+        world.tick(say.paging(), after=MINUTE)
+    assert len(active(world.db, world.clock.now())) == 2
+
+    world.restart(receivers=TWO[1:])
+    world.tick(say.paging(), after=MINUTE)
+
+    assert [alert.slo for alert in active(world.db, world.clock.now())] == ["chat-ttft"]
+    assert not [status for status, _ in world.outbox() if status in {"queued", "sending"}]
+
+
 def test_a_dead_receiver_delays_nobody_else(world: World, say: SimpleNamespace) -> None:
     world.restart(receivers=TWO)
     chat = second_pager(world)
