@@ -8,7 +8,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol, get_args
 
 from base.errors import BadInput
-from cost.ledger import Existence, Hour, Ledger, Occupancy, Traffic, Use, bill_hours, charge
+from cost.ledger import (
+    Existence,
+    Hour,
+    HourBill,
+    Ledger,
+    Occupancy,
+    Traffic,
+    Use,
+    bill_hours,
+    charge,
+)
 from cost.prices import PriceBook
 from cost.queries import ACTIVITY, ALIVE, OCCUPANCY, TRAFFIC, USE
 
@@ -42,20 +52,30 @@ def read_ledger(
     engine: Rows, book: PriceBook, window: Window, by: Sequence[Dimension] = ("tenant", "route")
 ) -> Ledger:
     """Bill every replica-hour of the window and charge it to groups of `by`."""
-    bills = bill_hours(
-        [*read_existences(engine, window, book)], [*read_occupancies(engine, window)], book
-    )
+    bills, _ = read_bills(engine, window, book)
     return charge(bills, read_uses(engine, window, by), read_traffic(engine, window, by), book)
 
 
-def read_existences(engine: Rows, window: Window, book: PriceBook) -> list[Existence]:
-    """Read replica existence from alive records; where a replica-hour has none, infer it."""
+def read_bills(
+    engine: Rows, window: Window, book: PriceBook
+) -> tuple[dict[tuple[str, Hour], HourBill], list[Occupancy]]:
+    """Bill every replica-hour of the window; also answer how busy each was."""
+    occupancies = [Occupancy(*row) for row in _fetch(engine, OCCUPANCY, window)]
     known = [Existence(*row) for row in _fetch(engine, ALIVE, window)]
+    reported = {(e.replica, e.hour) for e in known}
+    if any((o.replica, o.hour) not in reported for o in occupancies):
+        known += _inferred(engine, window, book, known)
+    return bill_hours(known, occupancies, book), occupancies
+
+
+def _inferred(
+    engine: Rows, window: Window, book: PriceBook, known: Sequence[Existence]
+) -> Iterator[Existence]:
+    """Read existence off the requests of each replica-hour that has no alive record."""
     reported = {(e.replica, e.hour) for e in known}
     hardware = {e.replica: (e.gpu_type, e.gpu_count) for e in sorted(known, key=lambda e: e.hour)}
     activity = {(row[0], row[1]): row for row in _fetch(engine, ACTIVITY, _widened(window))}
     first, last = nanoseconds(window.start), nanoseconds(window.end)
-    out = known
     for (replica, hour), (_, _, model, began, ended) in sorted(activity.items()):
         if (replica, hour) in reported:
             continue
@@ -63,16 +83,9 @@ def read_existences(engine: Rows, window: Window, book: PriceBook) -> list[Exist
         start = hour * HOUR_NS if (replica, hour - 1) in activity else began
         end = (hour + 1) * HOUR_NS if (replica, hour + 1) in activity else ended
         ns = min(end, last) - max(start, first)
-        if ns <= 0:
-            continue
-        gpu_type, gpu_count = hardware.get(replica) or _hardware(book, model, hour)
-        out.append(Existence(replica, hour, model, gpu_type, gpu_count, ns, inferred=True))
-    return out
-
-
-def read_occupancies(engine: Rows, window: Window) -> Iterator[Occupancy]:
-    """Read how much of each replica-hour was busy."""
-    return (Occupancy(*row) for row in _fetch(engine, OCCUPANCY, window))
+        if ns > 0:
+            gpu_type, gpu_count = hardware.get(replica) or _hardware(book, model, hour)
+            yield Existence(replica, hour, model, gpu_type, gpu_count, ns, inferred=True)
 
 
 def read_uses(engine: Rows, window: Window, by: Sequence[Dimension]) -> Iterator[Use]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from cost.ledger import Hour, HourBill, bill_hours, runs_on_priced_gpus
+from cost.ledger import Hour, HourBill, runs_on_priced_gpus
 from cost.money import Pico, usd
 from cost.prices import PriceBook
-from cost.read import HOUR_NS, Rows, Window, nanoseconds, read_existences, read_occupancies
+from cost.read import HOUR_NS, Rows, Window, nanoseconds, read_bills
 
 Basis = Literal["gpu", "tokens"]
 
@@ -55,8 +55,7 @@ def price_requests(engine: Rows, book: PriceBook, runs: Sequence[Run]) -> list[R
     if not hours:
         return [_price(run, (), {}, {}, book) for run in runs]
     window = Window(_start(min(hours)), _start(max(hours) + 1))
-    occupancies = [*read_occupancies(engine, window)]
-    bills = bill_hours(read_existences(engine, window, book), occupancies, book)
+    bills, occupancies = read_bills(engine, window, book)
     engine_ns = {(o.replica, o.hour): o.engine_ns for o in occupancies}
     return [
         _price(run, parts, bills, engine_ns, book) for run, parts in zip(runs, slices, strict=True)

@@ -15,12 +15,14 @@ from dashboards.control import AlertView, LeaseView
 from dashboards.theme import Palette, layout
 from slo.verdict import Verdict
 
+Event = AlertView | LeaseView
+
 _AREA = {"mode": "lines", "stackgroup": "all"}
 _LINE = {"mode": "lines", "connectgaps": False}
 
 
 def traffic(
-    frame: pd.DataFrame, window: Window, colours: Palette, events: Sequence[Any] = ()
+    frame: pd.DataFrame, window: Window, colours: Palette, events: Sequence[Event] = ()
 ) -> go.Figure:
     """Stack good, bad and excluded requests per second."""
     figure = go.Figure(layout=layout(colours, unit="requests/s"))
@@ -44,7 +46,7 @@ def traffic(
 
 
 def latency(
-    frame: pd.DataFrame, window: Window, colours: Palette, events: Sequence[Any] = ()
+    frame: pd.DataFrame, window: Window, colours: Palette, events: Sequence[Event] = ()
 ) -> go.Figure:
     """Draw time to first token: the median, and how far the tail is from it."""
     figure = go.Figure(layout=layout(colours, unit="TTFT, ms"))
@@ -67,7 +69,7 @@ def latency(
 
 
 def burndown(
-    points: Sequence[BudgetPoint], verdict: Verdict, colours: Palette, events: Sequence[Any] = ()
+    points: Sequence[BudgetPoint], verdict: Verdict, colours: Palette, events: Sequence[Event] = ()
 ) -> go.Figure:
     """Draw the budget left over the window, with the even spend it may not exceed."""
     shape = layout(colours, unit="budget left, %")
@@ -101,46 +103,54 @@ def burndown(
     return mark_events(figure, events, Window(start, verdict.at), colours)
 
 
-def spend(frame: pd.DataFrame, window: Window, colours: Palette, step_hours: float) -> go.Figure:
-    """Stack dollars per hour: each group that used GPUs, then idle, then overhead.
+def spend(frame: pd.DataFrame, window: Window, colours: Palette, step_hours: int) -> go.Figure:
+    """Stack dollars per hour: each group that used GPUs, then overhead, then idle.
 
-    `frame` is indexed by time; "idle" and "overhead" are columns beside the groups.
+    `frame` is indexed by the step's start; "other", "overhead" and "idle" are columns beside the
+    groups. Steps touch, as hours do: it is an area with honest edges. The page has the legend.
     """
-    figure = go.Figure(layout=layout(colours, unit="$ per hour", height=280))
-    fixed = {"overhead": colours.overhead, "idle": colours.idle, "other": colours.excluded}
-    groups = [name for name in frame.columns if name not in fixed]
-    paint = {
-        **fixed,
-        **{n: colours.series[i % len(colours.series)] for i, n in enumerate(groups)},
-    }
-    for name in [*groups, *(n for n in ("other", "overhead", "idle") if n in frame.columns)]:
+    shape = layout(colours, unit="$ per hour", height=260)
+    figure = go.Figure(layout=shape | {"barmode": "stack", "bargap": 0, "showlegend": False})
+    step_ms = step_hours * 3_600_000
+    for name, colour in spend_colours(frame, colours).items():
         figure.add_trace(
-            go.Scatter(
+            go.Bar(
                 x=frame.index,
-                y=frame[name] / step_hours,
+                y=frame[name],
                 name=name,
-                line={"width": 0.8, "color": paint[name], "shape": "hv"},
-                fillcolor=faded(paint[name], 0.75),
+                width=step_ms,
+                offset=0,
+                marker={"color": faded(colour, 0.85), "line": {"width": 0}},
                 hovertemplate="$%{y:,.2f}/h",
-                **_AREA,
             )
         )
     return mark_events(figure, (), window, colours)
 
 
+def spend_colours(frame: pd.DataFrame, colours: Palette) -> dict[str, str]:
+    """Give each column its colour; idle, overhead and the rest have theirs on every page."""
+    fixed = {"other": colours.excluded, "overhead": colours.overhead, "idle": colours.idle}
+    groups = [name for name in frame.columns if name not in fixed]
+    paint = {n: colours.series[i % len(colours.series)] for i, n in enumerate(groups)} | fixed
+    return {name: paint[name] for name in frame.columns}
+
+
 def mark_events(
-    figure: go.Figure, events: Sequence[Any], window: Window, colours: Palette
+    figure: go.Figure, events: Sequence[Event], window: Window, colours: Palette
 ) -> go.Figure:
     """Shade while an alert fired, draw a line where the control loop acted; fix the time axis."""
-    shapes, notes = [], list(figure.layout.annotations)
+    shapes = []
+    acts: list[LeaseView] = []
     for event in events:
-        if isinstance(event, AlertView) and event.state != "pending":
+        if isinstance(event, LeaseView):
+            if window.start <= event.created_at < window.end:
+                acts.append(event)
+        elif event.state != "pending":
             start, end = max(event.since, window.start), min(event.until or window.end, window.end)
             if start < end:
                 shapes.append(_band(start, end, colours.bad))
-        elif isinstance(event, LeaseView) and window.start <= event.created_at < window.end:
-            shapes.append(_tick(event.created_at, colours.warn))
-            notes.append(_note(event.created_at, event.kind, colours.warn))
+    shapes += [_tick(act.created_at, colours.warn) for act in acts]
+    notes = [*figure.layout.annotations, *_notes(acts, window, colours.warn)]
     figure.update_layout(shapes=shapes, annotations=notes, xaxis_range=[window.start, window.end])
     return figure
 
@@ -197,16 +207,30 @@ def _tick(at: datetime, colour: str) -> dict[str, Any]:
     }
 
 
-def _note(at: datetime, text: str, colour: str) -> dict[str, Any]:
+def _notes(acts: Sequence[LeaseView], window: Window, colour: str) -> list[dict[str, Any]]:
+    """Name acts above the plot; what lies too close together to read is named once."""
+    length = window.end - window.start
+    groups: list[list[LeaseView]] = []
+    for act in sorted(acts, key=lambda a: a.created_at):
+        if groups and act.created_at - groups[-1][0].created_at < length * 0.05:
+            groups[-1].append(act)
+        else:
+            groups.append([act])
+    return [_note(group, window, colour) for group in groups]
+
+
+def _note(group: Sequence[LeaseView], window: Window, colour: str) -> dict[str, Any]:
+    at = group[0].created_at
+    is_late = at > window.start + (window.end - window.start) * 0.85
     return {
-        "text": text,
+        "text": ", ".join(dict.fromkeys(act.kind for act in group)),
         "x": at,
         "xref": "x",
         "yref": "paper",
-        "y": 0.98,
+        "y": 1,
         "yanchor": "top",
-        "xanchor": "left",
+        "xanchor": "right" if is_late else "left",
+        "xshift": -3 if is_late else 3,
         "showarrow": False,
-        "font": {"size": 10, "color": colour},
-        "textangle": 90,
+        "font": {"size": 10.5, "color": colour},
     }

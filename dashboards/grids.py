@@ -41,6 +41,7 @@ def formatted(field: str, title: str, form: str, width: int) -> dict[str, Any]:
         "headerName": title,
         "valueFormatter": {"function": f"{form}(params.value)"},
         "width": width,
+        "minWidth": width - 20,
         "type": "rightAligned",
     }
 

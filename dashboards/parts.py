@@ -61,6 +61,16 @@ def badge(text: str, tone: str) -> Any:
     return html.Span(text, className=f"badge badge-{tone}")
 
 
+def waiting(lines: int) -> Any:
+    """Hold the place of lines that are being read."""
+    return html.Div([dmc.Skeleton(height=12) for _ in range(lines)], className="waiting")
+
+
+def waiting_tiles() -> list[Any]:
+    """Hold the place of a page's six numbers."""
+    return [html.Div(waiting(3), className="tile") for _ in range(6)]
+
+
 def nothing(message: str) -> Any:
     """Say that there is nothing, and what that means."""
     return html.Div(message, className="nothing")

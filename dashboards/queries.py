@@ -167,12 +167,14 @@ FROM (
   -- A minute that was heard covers every shorter step in it.
   SELECT arrayJoin(range(toUInt32(minute), toUInt32(minute) + 60, least({step:UInt32}, 60))) AS at
   FROM source_minutes
-  WHERE minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}) AND minute < {to:DateTime64(6, 'UTC')}
+  WHERE minute >= toStartOfMinute({from:DateTime64(6, 'UTC')})
+    AND minute < {to:DateTime64(6, 'UTC')}
 )
 """
 
 _LAST = """
-SELECT count() AS n, max(last) AS last FROM source_minutes WHERE minute <= {now:DateTime64(6, 'UTC')}
+SELECT count() AS n, max(last) AS last FROM source_minutes
+WHERE minute <= {now:DateTime64(6, 'UTC')}
 """
 
 _NAMES = """

@@ -35,7 +35,7 @@ def layout() -> Any:
                     dmc.AppShellMain(
                         [
                             html.Div(id="problem", role="alert", **aria(live="polite")),
-                            html.Main(id="page", className="page", children=loading()),
+                            html.Main(id="page", className="page"),
                         ]
                     ),
                 ],
@@ -43,19 +43,6 @@ def layout() -> Any:
                 padding=0,
             ),
         ],
-    )
-
-
-def loading() -> Any:
-    """Show where things will be until they are."""
-    return html.Div(
-        [
-            html.Div([dmc.Skeleton(height=76) for _ in range(6)], className="tiles"),
-            dmc.Skeleton(height=280),
-            dmc.Skeleton(height=240),
-        ],
-        className="stack",
-        **aria(busy="true"),
     )
 
 

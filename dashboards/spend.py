@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,10 +17,10 @@ MOST_GROUPS = 6
 
 
 def spend_frame(ledger: Ledger, window: Window, by: Sequence[str]) -> pd.DataFrame:
-    """Sum dollars per step; the largest groups by name, the rest as "other".
+    """Write dollars per hour for each step; the largest groups by name, the rest as "other".
 
     Columns are groups, then "other", "overhead", "idle" where there is any; the index is the
-    step's start. `step_hours` says how long a step is.
+    step's start. A step that the window cuts is divided by the part inside.
     """
     size = step_hours(window)
     sums: dict[str, dict[Hour, int]] = defaultdict(lambda: defaultdict(int))
@@ -30,12 +31,12 @@ def spend_frame(ledger: Ledger, window: Window, by: Sequence[str]) -> pd.DataFra
     for bill in ledger.bills.values():
         sums["overhead"][bill.hour // size * size] += bill.overhead
         sums["idle"][bill.hour // size * size] += bill.idle
-    order = [*names.values(), "other", "overhead", "idle"]
-    first = int(window.start.timestamp()) // 3600 // size * size
-    steps = range(first, -(-int(window.end.timestamp()) // 3600), size)
+    start, end = window.start.timestamp() / 3600, window.end.timestamp() / 3600
+    steps = range(int(start) // size * size, math.ceil(end), size)
+    inside = {step: min(step + size, end) - max(step, start) for step in steps}
     columns = {
-        name: [sums[name].get(step, 0) / PICO for step in steps]
-        for name in order
+        name: [sums[name].get(step, 0) / PICO / inside[step] for step in steps]
+        for name in (*names.values(), "other", "overhead", "idle")
         if any(sums[name].values())
     }
     index = pd.to_datetime([step * 3600 for step in steps], unit="s", utc=True)
@@ -50,4 +51,4 @@ def step_hours(window: Window) -> int:
 
 def _name(key: tuple[str, ...], by: Sequence[str]) -> str:
     words = [value or f"no {name}" for name, value in zip(by, key, strict=True)]
-    return " · ".join(words)
+    return " · ".join(word.removeprefix("/v1/") for word in words)

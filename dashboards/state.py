@@ -34,6 +34,7 @@ class ViewState:
     model: str | None = None
     outcome: str | None = None
     slo: str | None = None
+    is_whole: bool = False  # every objective, not only the most urgent
     trace: str | None = None
     span: str | None = None
     by: tuple[Dimension, ...] = ("tenant", "route")
@@ -72,6 +73,7 @@ def parse_search(search: str | None) -> ViewState:
         model=values.get("model"),
         outcome=values.get("outcome"),
         slo=values.get("slo"),
+        is_whole=values.get("all") == "1",
         trace=values.get("trace"),
         span=values.get("span"),
         by=chosen or ("tenant", "route"),

@@ -95,7 +95,7 @@ def layout(colours: Palette, *, unit: str, height: int = 240) -> dict[str, Any]:
     }
     return {
         "height": height,
-        "margin": {"l": 52, "r": 12, "t": 26, "b": 30},
+        "margin": {"l": 52, "r": 12, "t": 32, "b": 30},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": FONT, "size": 12, "color": colours.text},
@@ -110,7 +110,7 @@ def layout(colours: Palette, *, unit: str, height: int = 240) -> dict[str, Any]:
             "orientation": "h",
             "x": 1,
             "xanchor": "right",
-            "y": 1.0,
+            "y": 1.02,
             "yanchor": "bottom",
             "font": {"color": colours.dim, "size": 11},
             "bgcolor": "rgba(0,0,0,0)",
@@ -131,6 +131,7 @@ def layout(colours: Palette, *, unit: str, height: int = 240) -> dict[str, Any]:
                 "yref": "paper",
                 "x": 0,
                 "xshift": -44,
+                "yshift": 7,
                 "y": 1.0,
                 "yanchor": "bottom",
                 "xanchor": "left",
@@ -155,6 +156,18 @@ def mantine_theme() -> dict[str, Any]:
         "primaryShade": {"light": 6, "dark": 4},
         "defaultRadius": "sm",
         "colors": {
+            "dark": [
+                "#e4e9f0",
+                "#c3ccd8",
+                "#8d9aab",
+                "#5a6675",
+                "#35404e",
+                "#27313e",
+                "#1b242f",
+                "#151c25",
+                "#0e131a",
+                "#0a0e13",
+            ],
             "weir": [
                 "#eaf3fb",
                 "#d5e5f4",
@@ -166,6 +179,6 @@ def mantine_theme() -> dict[str, Any]:
                 "#285f97",
                 "#214e7c",
                 "#193c60",
-            ]
+            ],
         },
     }

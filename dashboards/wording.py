@@ -21,6 +21,16 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:.3g}"
 
 
+def rate(per_second: float | None) -> str:
+    """Write a rate in the unit in which it is more than one: 12/s, 3.6/min, 5/h."""
+    if per_second is None:
+        return UNKNOWN
+    for factor, unit in ((1, "s"), (60, "min")):
+        if per_second * factor >= 1:
+            return f"{count(per_second * factor)}/{unit}"
+    return f"{per_second * 3600:.3g}/h"
+
+
 def dollars(value: float | None) -> str:
     """Write money with as many decimals as its size needs."""
     if value is None:
@@ -77,7 +87,7 @@ def burn(value: float | None) -> str:
     """Write a burn rate: 14.4×."""
     if value is None:
         return UNKNOWN
-    return f"{value:.0f}×" if value >= 100 else f"{value:.1f}×"
+    return f"{value:.0f}×" if value >= 10 else f"{value:.1f}×"
 
 
 def moment(value: datetime | None, now: datetime) -> str:

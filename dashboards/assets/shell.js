@@ -30,6 +30,7 @@
       : "light";
   }
 
+  const seen = {};
   let watching = false;
   function watchScheme() {
     if (watching) return;
@@ -83,7 +84,9 @@
       freshness(_second, loaded, search) {
         if (!loaded) return ["loading", "fresh waiting"];
         const fixed = new URLSearchParams(search || "").get("to");
-        const age = Math.max(0, Math.round((Date.now() - loaded) / 1000));
+        // Age is measured by this clock alone: the server's may be off.
+        if (seen.loaded !== loaded) Object.assign(seen, { loaded: loaded, at: Date.now() });
+        const age = Math.round((Date.now() - seen.at) / 1000);
         if (fixed) return ["fixed range", "fresh fixed"];
         if (age < 20) return ["live", "fresh live"];
         const text = age < 120 ? age + " s" : Math.round(age / 60) + " min";

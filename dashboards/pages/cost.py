@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
-from dash import ClientsideFunction, Dash, Input, Output, State, html
+import pandas as pd
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
 from cost.ledger import Ledger
 from cost.read import DIMENSIONS, Window, read_ledger
@@ -14,12 +16,15 @@ from cost.report import CostReport, CostTotals, report
 from dashboards import figures
 from dashboards.deps import Deps
 from dashboards.grids import TABLE, formatted, grid_options, number
-from dashboards.parts import card, graph, mark_loaded, tile
+from dashboards.memo import Memo
+from dashboards.parts import card, graph, mark_loaded, tile, waiting_tiles
+from dashboards.refresh import Seen, only_changed
 from dashboards.spend import spend_frame, step_hours
 from dashboards.state import ViewState, parse_search
 from dashboards.theme import Palette, palette
 from dashboards.wording import count, dollars, percent
 
+_SHORTEST, _LONGEST = timedelta(seconds=5), timedelta(minutes=1)
 _TITLES = {
     "tenant": "Tenant",
     "route": "Route",
@@ -34,8 +39,15 @@ def layout() -> Any:
     """Lay out the page; the table's columns follow `by`."""
     return html.Div(
         [
-            html.Div(id="cost-tiles", className="tiles"),
-            card("Spend", graph("cost-spend", 280), id="spend", note=html.Span(id="cost-sum")),
+            html.Div(waiting_tiles(), id="cost-tiles", className="tiles"),
+            card(
+                "Spend",
+                html.Div(
+                    [graph("cost-spend", 260), html.Div(id="cost-legend", className="legend")]
+                ),
+                id="spend",
+                note=html.Span(id="cost-sum"),
+            ),
             card(
                 "Bill",
                 html.Div(
@@ -57,6 +69,7 @@ def layout() -> Any:
                 ),
                 id="bill",
             ),
+            dcc.Store(id="cost-seen"),
         ],
         className="stack",
         id="cost",
@@ -74,30 +87,48 @@ def register(app: Dash, deps: Deps) -> None:
         prevent_initial_call=True,
     )
 
+    memo: Memo[tuple[Window, Ledger]] = Memo(deps.clock)
+
     @app.callback(
         Output("cost-tiles", "children"),
         Output("cost-spend", "figure"),
+        Output("cost-legend", "children"),
         Output("cost-sum", "children"),
         Output("cost-rows", "rowData"),
         Output("cost-rows", "columnDefs"),
         Output("cost-by", "value"),
+        Output("cost-seen", "data"),
         Input("url", "search"),
         Input("scheme", "data"),
         Input("tick", "n_intervals"),
+        State("cost-seen", "data"),
     )
-    def refresh(search: str | None, scheme: str | None, _tick: int | None) -> tuple[Any, ...]:
+    def refresh(
+        search: str | None, scheme: str | None, _tick: int | None, seen: Seen | None
+    ) -> tuple[Any, ...]:
         state, colours, now = parse_search(search), palette(scheme), deps.clock.now()
-        window = state.window(now)
-        ledger = read_ledger(deps.engine, deps.prices, window, state.by)
+        wanted = state.window(now)
+        # A month of hours hardly moves in a minute.
+        keep = min(max((wanted.end - wanted.start) / 5000, _SHORTEST), _LONGEST)
+        window, ledger = memo.get(
+            (state.range, state.start, state.end, state.by),
+            keep,
+            lambda: (wanted, read_ledger(deps.engine, deps.prices, wanted, state.by)),
+        )
         bill = report(ledger, state.by)
+        frame = spend_frame(ledger, window, state.by)
         mark_loaded(deps.clock)
-        return (
-            tiles(bill.totals),
-            chart(ledger, window, state, colours),
-            reconciliation(bill.totals),
-            rows(bill, state.tenant),
-            columns(state.by),
-            list(state.by),
+        return only_changed(
+            seen,
+            {
+                "tiles": tiles(bill.totals),
+                "spend": chart(frame, window, colours),
+                "legend": legend(frame, colours),
+                "sum": reconciliation(bill.totals),
+                "rows": rows(bill, state.tenant),
+                "columns": columns(state.by),
+                "by": list(state.by),
+            },
         )
 
 
@@ -105,14 +136,15 @@ def tiles(totals: CostTotals) -> list[Any]:
     """Sum the bill up in six numbers."""
     used = totals.used_usd + totals.token_usd
     unpriced = totals.unpriced_requests
+    priced_hours = totals.gpu_hours - totals.unpriced_gpu_hours
     return [
         tile("Total", dollars(totals.cost_usd), f"{count(totals.gpu_hours)} GPU-hours"),
         tile("Used by requests", dollars(used), _of(used, totals.cost_usd)),
         tile(
             "Idle",
             dollars(totals.idle_usd),
-            f"{_of(totals.idle_usd, totals.cost_usd)}, GPUs busy "
-            + percent(_share(totals.busy_gpu_hours, totals.gpu_hours - totals.unpriced_gpu_hours)),
+            f"{percent(_share(totals.idle_usd, totals.cost_usd))} · GPUs "
+            f"{percent(_share(totals.busy_gpu_hours, priced_hours))} busy",
         ),
         tile("Overhead", dollars(totals.overhead_usd), _of(totals.overhead_usd, totals.cost_usd)),
         tile(
@@ -131,12 +163,19 @@ def tiles(totals: CostTotals) -> list[Any]:
     ]
 
 
-def chart(ledger: Ledger, window: Window, state: ViewState, colours: Palette) -> Any:
+def chart(frame: pd.DataFrame, window: Window, colours: Palette) -> Any:
     """Stack spend per group over time, idle on top."""
-    frame = spend_frame(ledger, window, state.by)
-    if frame.empty or not len(frame.columns):
-        return figures.empty(colours, "Nothing with a price ran in this time range", 280)
+    if not len(frame.columns):
+        return figures.empty(colours, "Nothing with a price ran in this time range", 260)
     return figures.spend(frame, window, colours, step_hours(window))
+
+
+def legend(frame: pd.DataFrame, colours: Palette) -> list[Any]:
+    """Name the colours below the chart, where they may wrap."""
+    return [
+        html.Span([html.I(className="swatch", style={"background": colour}), name], className="key")
+        for name, colour in figures.spend_colours(frame, colours).items()
+    ]
 
 
 def reconciliation(totals: CostTotals) -> Any:
@@ -211,6 +250,7 @@ def columns(by: tuple[str, ...]) -> list[dict[str, Any]]:
             "headerName": "Cost",
             "cellRenderer": "Share",
             "width": 150,
+            "minWidth": 110,
             "type": "rightAligned",
         },
         number("cost_per_good_usd", "$ / accepted", "dollars", 115),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dash import Dash, Input, Output, html
+from dash import Dash, Input, Output, dcc, html
+from dash import State as Known
 
 from cost.read import Window
 from dashboards import figures
@@ -14,32 +15,53 @@ from dashboards.control import AlertView, LeaseView, read_alerts, read_leases
 from dashboards.deps import Deps
 from dashboards.pages import slo_table
 from dashboards.pages.events import firing, timeline
-from dashboards.parts import card, graph, mark_loaded, tile
+from dashboards.parts import card, graph, mark_loaded, tile, waiting, waiting_tiles
 from dashboards.queries import Traffic, read_traffic
+from dashboards.refresh import Seen, only_changed
 from dashboards.state import ViewState, parse_search
 from dashboards.theme import Palette, palette
-from dashboards.wording import UNKNOWN, count, millis, percent
+from dashboards.wording import UNKNOWN, count, millis, percent, rate
 from slo.verdict import State, Verdict
+
+_PARTS = (
+    ("overview-tiles", "children"),
+    ("overview-slos", "children"),
+    ("overview-slo", "children"),
+    ("overview-firing", "children"),
+    ("overview-done", "children"),
+    ("overview-traffic", "figure"),
+    ("overview-ttft", "figure"),
+)
 
 
 def layout() -> Any:
     """Lay out the page; every part is filled by the first refresh."""
     return html.Div(
         [
-            html.Div(id="overview-tiles", className="tiles"),
+            html.Div(waiting_tiles(), id="overview-tiles", className="tiles"),
             html.Div(
                 [
                     html.Div(
                         [
-                            card("Objectives", html.Div(id="overview-slos"), id="objectives"),
+                            card(
+                                "Objectives",
+                                html.Div(waiting(7), id="overview-slos"),
+                                id="objectives",
+                            ),
                             html.Div(id="overview-slo"),
                         ],
                         className="stack",
                     ),
                     html.Div(
                         [
-                            card("Firing now", html.Div(id="overview-firing"), id="firing"),
-                            card("What was done", html.Div(id="overview-done"), id="done"),
+                            card(
+                                "Firing now",
+                                html.Div(waiting(2), id="overview-firing"),
+                                id="firing",
+                            ),
+                            card(
+                                "What was done", html.Div(waiting(3), id="overview-done"), id="done"
+                            ),
                         ],
                         className="stack rail",
                     ),
@@ -53,6 +75,7 @@ def layout() -> Any:
                 ],
                 className="halves",
             ),
+            dcc.Store(id="overview-seen"),
         ],
         className="stack",
         id="overview",
@@ -63,32 +86,35 @@ def register(app: Dash, deps: Deps) -> None:
     """Fill the page now, on every change of the address or the theme, and every few seconds."""
 
     @app.callback(
-        Output("overview-tiles", "children"),
-        Output("overview-slos", "children"),
-        Output("overview-slo", "children"),
-        Output("overview-firing", "children"),
-        Output("overview-done", "children"),
-        Output("overview-traffic", "figure"),
-        Output("overview-ttft", "figure"),
+        *[Output(name, field) for name, field in _PARTS],
+        Output("overview-seen", "data"),
         Input("url", "search"),
         Input("scheme", "data"),
         Input("tick", "n_intervals"),
+        Known("overview-seen", "data"),
     )
-    def refresh(search: str | None, scheme: str | None, _tick: int | None) -> tuple[Any, ...]:
+    def refresh(
+        search: str | None, scheme: str | None, _tick: int | None, seen: Seen | None
+    ) -> tuple[Any, ...]:
         state, colours, now = parse_search(search), palette(scheme), deps.clock.now()
         window = state.window(now)
         verdicts = of_tenant(deps.verdicts(), state.tenant)
         alerts, leases = read_alerts(deps.db, window, now), read_leases(deps.db, window)
         traffic = read_traffic(deps.engine, window, state.filters(), now)
         spent = read_burndown(deps.engine, deps.slos(), verdicts)
+        through, latency = charts(traffic, window, colours, [*alerts, *leases])
         mark_loaded(deps.clock)
-        return (
-            tiles(traffic, verdicts, alerts, window),
-            slo_table.table(verdicts, spent, state, search, colours),
-            detail(verdicts, spent, state, colours, [*alerts, *leases]),
-            firing(alerts, now),
-            timeline(leases, now),
-            *charts(traffic, window, colours, [*alerts, *leases]),
+        return only_changed(
+            seen,
+            {
+                "tiles": tiles(traffic, verdicts, alerts, window),
+                "slos": slo_table.table(verdicts, spent, state, search, colours),
+                "slo": detail(verdicts, spent, state, colours, [*alerts, *leases]),
+                "firing": firing(alerts, now),
+                "done": timeline(leases, now),
+                "traffic": through,
+                "ttft": latency,
+            },
         )
 
 
@@ -126,9 +152,7 @@ def tiles(
             percent(totals.good_share, 2),
             f"{count(totals.bad)} bad, {count(totals.excluded)} excluded",
         ),
-        tile(
-            "Requests", count(totals.requests), f"{count(totals.requests / seconds)}/s on average"
-        ),
+        tile("Requests", count(totals.requests), f"{rate(totals.requests / seconds)} on average"),
         tile(
             "TTFT p95",
             millis(totals.ttft_p95_ms),

@@ -7,13 +7,13 @@ from typing import Any
 
 from dash import dcc, html
 
-from base.durations import format_duration
+from base.durations import format_duration, parse_duration
 from base.labels import fingerprint
 from dashboards.budgets import BudgetPoint, Key, key_of
 from dashboards.parts import badge, card, graph, nothing, sparkline
 from dashboards.state import ViewState, with_search
 from dashboards.theme import Palette
-from dashboards.wording import burn, count, moment, percent, span
+from dashboards.wording import UNKNOWN, burn, count, moment, percent, span
 from slo.verdict import State, TierVerdict, Verdict
 
 _TONES = {
@@ -40,7 +40,8 @@ _WORST = (
     State.NO_TRAFFIC,
     State.ABSENT,
 )
-SHOWN = 40
+SHOWN = 8
+_MOST_WINDOWS = 4
 
 
 def name_of(verdict: Verdict) -> str:
@@ -84,27 +85,26 @@ def table(
     """One row a group: objective, SLI, budget, burn by window, state."""
     if not verdicts:
         return nothing("No objectives yet. Start with --slo FILE, or see docs/slo.")
-    windows = list(dict.fromkeys(w for v in verdicts for w in v.burn))
     picked = chosen(verdicts, state)
-    rows = [
-        _row(v, spent.get(key_of(v), ()), windows, v is picked, search, colours)
-        for v in by_urgency(verdicts)[:SHOWN]
-    ]
+    ordered = by_urgency(verdicts)
+    shown = ordered if state.is_whole else ordered[:SHOWN]
+    rows = [_row(v, spent.get(key_of(v), ()), v is picked, search, colours) for v in shown]
     head = html.Div(
         [
             html.Span("Objective"),
             html.Span("Target", className="num"),
             html.Span("SLI", className="num"),
             html.Span("Budget left"),
-            html.Span(
-                [html.Span(w, className="num") for w in windows], className="burns burns-head"
-            ),
+            html.Span("Burn rate, by window"),
             html.Span("State"),
         ],
         className="slo-row slo-head",
     )
-    rest = len(verdicts) - SHOWN
-    more = nothing(f"and {rest} healthier ones: choose a tenant to narrow") if rest > 0 else None
+    more = None
+    if len(ordered) > SHOWN:
+        text = "Show fewer" if state.is_whole else f"Show all {len(ordered)}"
+        href = with_search(search, all=None if state.is_whole else "1") or "?"
+        more = dcc.Link(text, href=href, className="more")
     return html.Div([head, *rows, more], className="slos")
 
 
@@ -115,7 +115,7 @@ def detail(verdict: Verdict, figure: Any) -> Any:
         ("Excluded", count(verdict.excluded)),
         ("Coverage", percent(verdict.coverage, 1)),
         ("Data until", moment(verdict.watermark, verdict.at)),
-        ("Empty in", span(verdict.expires_in) if verdict.expires_in else "not at this rate"),
+        ("Budget lasts", _lasts(verdict)),
     ]
     side = html.Div(
         [
@@ -134,10 +134,18 @@ def detail(verdict: Verdict, figure: Any) -> Any:
     )
 
 
+def _lasts(verdict: Verdict) -> str:
+    left = verdict.budget_remaining
+    if left is None:
+        return UNKNOWN
+    if left <= 0:
+        return "is spent"
+    return span(verdict.expires_in) if verdict.expires_in else "at this rate, for good"
+
+
 def _row(
     verdict: Verdict,
     points: Sequence[BudgetPoint],
-    windows: Sequence[str],
     is_chosen: bool,
     search: str | None,
     colours: Palette,
@@ -158,7 +166,7 @@ def _row(
                 ],
                 className="budget",
             ),
-            html.Span([_burn(verdict, window) for window in windows], className="burns"),
+            html.Span([_burn(verdict, w) for w in windows_of(verdict)], className="burns"),
             html.Span(badge(_WORDS[verdict.state], _TONES[verdict.state])),
         ],
         href=with_search(search, slo=name_of(verdict)) or "?",
@@ -166,14 +174,23 @@ def _row(
     )
 
 
+def windows_of(verdict: Verdict) -> list[str]:
+    """Pick the burn windows to show: the tiers' long ones, which decide, and a short one."""
+    longs = sorted({tier.long for tier in verdict.tiers})
+    named = [format_duration(length) for length in longs]
+    others = [w for w in verdict.burn if w not in named]
+    wanted = [*named, *others][:_MOST_WINDOWS]
+    return [w for w in sorted(wanted, key=parse_duration) if w in verdict.burn]
+
+
 def _burn(verdict: Verdict, window: str) -> Any:
     value = verdict.burn.get(window)
     tone = "" if value is None or value < 1 else " warn"
     for tier in verdict.tiers:
         spans = {format_duration(tier.long), format_duration(tier.short)}
-        if window in spans and value is not None and value >= tier.factor:
+        if tier.burning and window in spans:
             tone = " bad"
-    return html.Span(burn(value), className="num burn" + tone, title=f"over {window}")
+    return html.Span([html.Small(window), burn(value)], className="burn" + tone)
 
 
 def _bar(left: float | None) -> Any:

@@ -103,13 +103,8 @@ def _conflicts(totals: Totals) -> Any:
         html.Li([html.B(str(c.get("field", "usage"))), *_claims(c)], className="conflict")
         for c in totals.conflicts
     ]
-    return dmc.Alert(
-        html.Ul(rows),
-        title="Layers disagree about this trace; the first named is counted",
-        color="yellow",
-        variant="light",
-        id="conflicts",
-    )
+    title = f"Layers report different numbers ({len(rows)})"
+    return card(title, html.Ul(rows), id="conflicts")
 
 
 def _claims(conflict: Mapping[str, Any]) -> list[Any]:

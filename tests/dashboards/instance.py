@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from slo import schema as slo_schema
 from slo.counts import SloCounts
 from slo.evaluator import Evaluator
 from slo.settings import SloSettings
-from slo.verdict import Verdict
 from store import open as store
 from store import schema
 from store.engine import Engine
@@ -54,12 +52,13 @@ def open_instance(
         with transaction(db) as connection:
             for lease in leases(now):
                 register.add(connection, lease)
+    judged = evaluator.evaluate(now)
     deps = Deps(
         engine=engine,
         db=db,
         clock=clock,
         prices=load_price_book(EXAMPLES / "prices" / "demo.yaml"),
-        verdicts=_cached(evaluator, clock),
+        verdicts=lambda: judged,
         slos=lambda: slos,
     )
     return mount(deps), deps, engine
@@ -137,17 +136,3 @@ def _fire(engine: AlertEngine, evaluator: Evaluator, now: datetime) -> None:
     for minutes in (600, 20, 16, 12, 8, 4, 1):
         at = now - timedelta(minutes=minutes)
         engine.tick(evaluator.evaluate(at), at)
-
-
-def _cached(evaluator: Evaluator, clock: Clock) -> Any:
-    """Evaluate every five seconds at most, as the program's judging loop does."""
-    kept: list[Any] = []
-
-    def verdicts() -> Sequence[Verdict]:
-        now = clock.now()
-        if not kept or now - kept[0] > timedelta(seconds=5):
-            kept[:] = [now, evaluator.evaluate(now)]
-        answer: Sequence[Verdict] = kept[1]
-        return answer
-
-    return verdicts

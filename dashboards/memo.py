@@ -1,0 +1,38 @@
+"""Answers kept for a few seconds, so that many viewers cost as much as one."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from base.clock import Clock
+
+_Answer = TypeVar("_Answer")
+
+
+class Memo(Generic[_Answer]):
+    """Remembers a bounded number of answers; two threads may compute the same one twice."""
+
+    def __init__(self, clock: Clock, size: int = 32) -> None:
+        self._clock = clock
+        self._size = size
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, tuple[float, _Answer]] = OrderedDict()
+
+    def get(self, key: Hashable, keep: timedelta, make: Callable[[], _Answer]) -> _Answer:
+        """Answer from memory while it is younger than `keep`, else make it anew."""
+        now = self._clock.monotonic()
+        with self._lock:
+            found = self._kept.get(key)
+        if found is not None and now - found[0] < keep.total_seconds():
+            return found[1]
+        answer = make()
+        with self._lock:
+            self._kept[key] = (now, answer)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return answer
