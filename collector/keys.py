@@ -133,14 +133,6 @@ def revoke_key(engine: Engine, clock: Clock, name: str) -> None:
             raise BadInput(f"there is no live key named {name!r}")
 
 
-def any_key(engine: Engine) -> bool:
-    """Say whether a key was ever made. Revoking the last one does not open the door."""
-    if not inspect(engine).has_table(api_keys.name):
-        return False  # the server creates the tables when it first starts
-    with transaction(engine) as connection:
-        return connection.execute(select(api_keys.c.id).limit(1)).first() is not None
-
-
 class Authenticator:
     """Knows the live keys.
 
@@ -157,7 +149,7 @@ class Authenticator:
     def refresh(self) -> None:
         """Read the keys again. When the database cannot be read, the last ones stay valid."""
         if not inspect(self._engine).has_table(api_keys.name):
-            return
+            return  # the server creates the tables when it first starts
         with transaction(self._engine) as connection:
             rows = connection.execute(select(api_keys)).all()
         self._keys = {
@@ -170,7 +162,7 @@ class Authenticator:
 
     @property
     def has_keys(self) -> bool:
-        """Whether a key is wanted from everybody, as `any_key` says."""
+        """Whether a key is wanted from everybody. Revoking the last key does not open the door."""
         return self._any_ever
 
     def identify(self, token: str | None, peer_is_loopback: bool) -> Identity | None:

@@ -37,6 +37,7 @@ from collector.intake import Intake
 from collector.keys import Authenticator
 from collector.otlp_grpc import make_server
 from collector.otlp_http import OtlpHttp
+from collector.progress import ProgressFile
 from collector.settings import CollectorSettings
 from collector.wal import LogWriter
 from collector.wal_reader import BEGINNING, LogReader
@@ -122,14 +123,15 @@ class _Receiver:
             folder, segment_bytes=limits.segment_bytes, queue_bytes=limits.memory_bytes
         )
         self._reader = LogReader(folder)
-        self._backlog = self._reader.bytes_after(BEGINNING)
+        self._consumed = ProgressFile(folder)
+        self._waiting_bytes = self._count_waiting()
         self._memory = MemoryBudget(limits.memory_bytes)
         self._counters = Counters()
         admission = Admission(
             self._authenticator,
             self._memory,
             log_bytes=limits.log_bytes,
-            backlog=lambda: self._backlog,
+            backlog=lambda: self._waiting_bytes,
         )
         self._intake = Intake(
             admission,
@@ -195,10 +197,18 @@ class _Receiver:
                 _log.warning("receiver_chore_failed", chore=work.__name__, error=str(error))
 
     def _write_status(self) -> None:
-        self._backlog = self._reader.bytes_after(BEGINNING)
         write_status(self._settings.data / STATUS_FILE, self._status())
 
+    def _count_waiting(self) -> int:
+        """Count the bytes of the log that are not in the store yet."""
+        try:
+            consumed = self._consumed.load().consumed
+        except ConfigError:
+            consumed = BEGINNING  # the server says what is wrong with the file
+        return self._reader.bytes_after(consumed)
+
     def _status(self) -> dict[str, Any]:
+        self._waiting_bytes = self._count_waiting()
         return {
             "pid": os.getpid(),
             "started": format_instant(self._started),
@@ -207,7 +217,7 @@ class _Receiver:
             "otlp_http": self._endpoints.otlp_http,
             "keys_required": self._authenticator.has_keys,
             "log": {
-                "bytes": self._backlog,
+                "waiting_bytes": self._waiting_bytes,
                 "queued_bytes": self._log.queued_bytes,
                 "syncs": self._log.syncs,
                 "error": self._log.last_error,

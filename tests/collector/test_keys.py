@@ -12,7 +12,6 @@ from collector.keys import (
     LOOPBACK,
     Authenticator,
     Role,
-    any_key,
     bearer_token,
     create_key,
     ensure_key,
@@ -97,7 +96,7 @@ def test_revoking_the_last_key_does_not_open_the_door(control: Engine, clock: Ma
 
     assert made.identify(key, peer_is_loopback=True) is None
     assert made.identify(None, peer_is_loopback=True) is None
-    assert any_key(control)
+    assert made.has_keys
 
 
 def test_a_new_key_works_after_the_next_refresh(control: Engine, clock: ManualClock) -> None:
@@ -113,7 +112,6 @@ def test_a_new_key_works_after_the_next_refresh(control: Engine, clock: ManualCl
 def test_a_database_without_tables_has_no_keys(tmp_path: Path, clock: ManualClock) -> None:
     engine = open_engine(f"sqlite:///{tmp_path}/empty.db")
 
-    assert not any_key(engine)
     assert not authenticator(engine, clock).has_keys
 
 

@@ -19,8 +19,10 @@ from google.rpc.status_pb2 import Status
 from base.errors import ConfigError
 from collector.counters import read_status
 from collector.keys import Role
+from collector.progress import Progress, ProgressFile
 from collector.receiver import require_key_beyond_loopback, split_address
 from collector.settings import CollectorSettings
+from collector.wal_reader import BEGINNING, LogReader
 
 TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -323,3 +325,19 @@ def test_the_status_file_is_valid_json_at_any_time(
     wait_until(path.exists)
     assert json.loads(path.read_text())["pid"] == receiver.process.pid
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_status_says_how_much_of_the_log_waits_for_the_store(
+    receivers: Any, tmp_path: Path, request_of: Any
+) -> None:
+    receiver = receivers(tmp_path / "data")
+    post(receiver, request_of(1).SerializeToString())
+
+    def waiting() -> Any:
+        return httpx.get(f"{receiver.http}/status").json()["log"]["waiting_bytes"]
+
+    assert waiting() > 0
+    end = LogReader(receiver.data / "wal").read(BEGINNING).end
+    ProgressFile(receiver.data / "wal").save(Progress(end))
+
+    assert waiting() == 0
