@@ -169,3 +169,26 @@ class Evidence:
         if not spoken:
             return Absent("no verdict has a burn rate")
         return measured(max(spoken), self.at, "slo")
+
+
+def blind(
+    scope: str, verdicts: tuple[Verdict, ...], at: datetime, window: timedelta, why: str
+) -> Evidence:
+    """Return the evidence of a scope of which nothing could be read."""
+    unknown = Absent(why)
+    return Evidence(
+        scope=scope,
+        at=at,
+        window=window,
+        source=unknown,
+        missing_sources=(),
+        arrivals_per_s=unknown,
+        prompt_tokens_per_s=unknown,
+        completion_tokens_per_s=unknown,
+        offered_work_per_s=unknown,
+        queue_p95_ms=unknown,
+        ttft_p50_ms=unknown,
+        ttft_p95_ms=unknown,
+        bad_ratio=unknown,
+        verdicts=verdicts,
+    )

@@ -40,7 +40,7 @@ def _tenant_load(
         tenant=tenant,
         arrivals_per_s=sums["requests"] / seconds,
         shed_per_s=sums["shed"] / seconds,
-        prompt_tokens_per_s=sums["prompt_tokens"] / seconds,
+        prompt_tokens_per_s=sums["prompt"] / seconds,
         admitted_work_per_s=sums["work"] / seconds,
         offered_work_per_s=(sums["work"] + sums["shed_work"] + unsized * mean) / seconds,
         baseline_work_per_s=None if baselines is None else baselines.get(tenant, 0.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -17,6 +17,7 @@ from actuators.decide import Snapshot, decide, hour_before
 from actuators.diagnose import Cause, diagnose
 from actuators.drivers.build import Drivers
 from actuators.enact import Enactor
+from actuators.episodes import open_episodes
 from actuators.evidence import Evidence, known
 from actuators.guard import Context, Refused, guard
 from actuators.lease import Kind, Lease, LeaseState
@@ -60,7 +61,6 @@ class _Orders:
     leases: dict[str, Lease]
     recent: Mapping[str, tuple[datetime, ...]]
     cold: frozenset[str]
-    episodes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def held(self) -> dict[str, str]:
@@ -89,7 +89,7 @@ class ControlLoop:
         )
         self._enactor = Enactor(db, drivers.levers, settings, clock)
         self._own_sheds = OwnSheds()
-        self._episodes = episodes or (lambda _now: {})
+        self._episodes = episodes or partial(open_episodes, db)
         self._calm_since: dict[str, datetime] = {}
         self._lock = threading.RLock()
         self.reports: dict[str, ScopeReport] = {}
@@ -130,7 +130,6 @@ class ControlLoop:
                 leases={x.id: x for x in register.open_leases(connection)},
                 recent=register.recent_changes(connection, hour_before(now)),
                 cold=register.cold_levers(connection, now - self._settings.cold_for),
-                episodes=self._episodes(now),
             )
 
     def _settle(self, orders: _Orders, now: datetime) -> None:
@@ -171,7 +170,7 @@ class ControlLoop:
                 calm_since=self._calm_since.get(scope.name),
                 cold=orders.cold | _just_failed(orders),
                 recent=orders.recent,
-                episodes=orders.episodes,
+                episodes=self._episodes(now) if hot else {},
             )
             context = Context(evidence, leases, orders.recent, now, orders.held, orders.kill.on)
             allowed, refused = guard(decide(snapshot, self._settings), context, self._settings)
@@ -270,9 +269,10 @@ class ControlLoop:
             for x in self._leases_of(scope, orders)
             if x.kind is Kind.SCALE and not x.dry_run and x.pending != "revert"
         }
-        for fleet in evidence.fleets:
-            lease = scaling.get(f"fleet/{fleet.name}")
-            state = known(fleet.state)
+        for configured in self._settings.fleets_behind(scope.name):
+            lease = scaling.get(f"fleet/{configured.name}")
+            fleet = evidence.fleet(configured.name)
+            state = known(fleet.state) if fleet else None
             desired: int | None = None
             why = "no state of the fleet is known"
             if orders.kill.on:
@@ -283,13 +283,15 @@ class ControlLoop:
                 desired, why = int(lease.change["desired"]), lease.reason
             elif state is not None:
                 desired, why = state.desired, "no change is needed"
-            wanted = need(evidence, fleet, self._settings.thresholds)
+            wanted = need(evidence, fleet, self._settings.thresholds) if fleet else None
             lease_id = lease.id if lease else None
-            self._drivers.signals.publish(Signal(fleet.name, desired, wanted, now, why, lease_id))
+            self._drivers.signals.publish(
+                Signal(configured.name, desired, wanted, now, why, lease_id)
+            )
             if desired is None:
-                metrics.DESIRED.remove_by_labels({"fleet": fleet.name})
+                metrics.DESIRED.remove_by_labels({"fleet": configured.name})
             else:
-                metrics.DESIRED.labels(fleet=fleet.name).set(desired)
+                metrics.DESIRED.labels(fleet=configured.name).set(desired)
 
 
 def _just_failed(orders: _Orders) -> frozenset[str]:

@@ -16,6 +16,7 @@ from actuators.evidence import (
     Known,
     Stale,
     Value,
+    blind,
     finite,
     measured,
 )
@@ -64,6 +65,15 @@ class Observer:
         self, scope: GatewaySettings, verdicts: Sequence[Verdict], now: datetime
     ) -> Evidence:
         """Take a snapshot as of `now`; what can't be read is absent and says why."""
+        steering = tuple(v for v in verdicts if not scope.slos or v.slo in scope.slos)
+        try:
+            return self._look(scope, steering, now)
+        except TokenweirError as error:
+            return blind(scope.name, steering, now, self._settings.window, f"store: {error}")
+
+    def _look(
+        self, scope: GatewaySettings, verdicts: tuple[Verdict, ...], now: datetime
+    ) -> Evidence:
         settings = self._settings
         seen = liveness(self._sources(now), scope, now, settings)
         where: dict[str, Any] = {
@@ -97,15 +107,15 @@ class Observer:
             source=seen.newest,
             missing_sources=seen.missing,
             arrivals_per_s=rate("requests"),
-            prompt_tokens_per_s=rate("prompt_tokens"),
-            completion_tokens_per_s=rate("completion_tokens"),
+            prompt_tokens_per_s=rate("prompt"),
+            completion_tokens_per_s=rate("completion"),
             offered_work_per_s=from_facts(sum(t.offered_work_per_s for t in tenants)),
             queue_p95_ms=from_facts(latencies["queue_p95_ms"]),
             ttft_p50_ms=from_facts(latencies["ttft_p50_ms"]),
             ttft_p95_ms=from_facts(latencies["ttft_p95_ms"]),
             bad_ratio=from_facts(latencies["bad"] / judged if judged else None),
             outcomes={
-                f"{row['outcome']}/{row['reason']}": row["requests"]
+                f"{row['label']}/{row['reason']}": row["requests"]
                 for row in self._engine.rows(queries.OUTCOMES, recent)
             },
             tenants=tenants,
@@ -114,7 +124,7 @@ class Observer:
                 replica_load(row, seconds) for row in self._engine.rows(queries.REPLICAS, recent)
             ),
             fleets=self._read_fleets(scope, where, now),
-            verdicts=tuple(v for v in verdicts if not scope.slos or v.slo in scope.slos),
+            verdicts=verdicts,
         )
 
     def _baselines(

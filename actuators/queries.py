@@ -28,8 +28,8 @@ LOADS = f"""
 SELECT tenant, priority,
   count() AS requests,
   countIf({_SHED}) AS shed,
-  sumIf(coalesce(prompt_tokens, 0), NOT {_SHED}) AS prompt_tokens,
-  sumIf(coalesce(completion_tokens, 0), NOT {_SHED}) AS completion_tokens,
+  sumIf(coalesce(prompt_tokens, 0), NOT {_SHED}) AS prompt,
+  sumIf(coalesce(completion_tokens, 0), NOT {_SHED}) AS completion,
   sumIf({_WORK}, NOT {_SHED}) AS work,
   countIf({_SHED} AND prompt_tokens IS NOT NULL) AS shed_sized,
   sumIf({_WORK}, {_SHED} AND prompt_tokens IS NOT NULL) AS shed_work
@@ -63,7 +63,7 @@ WHERE {_ENDED}
 """
 
 OUTCOMES = f"""
-SELECT toString(outcome) AS outcome, outcome_reason AS reason, count() AS requests
+SELECT toString(outcome) AS label, outcome_reason AS reason, count() AS requests
 FROM facts FINAL
 WHERE {_ENDED}
 GROUP BY outcome, outcome_reason

@@ -87,6 +87,7 @@ def assert_nothing_is_orphaned(rig: Rig) -> None:
         assert rig.world.desired in told
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25,
     deadline=None,

@@ -140,6 +140,24 @@ def test_a_number_that_is_none_is_absent_and_never_zero(
             assert lease.expect.metric != "queue_p95_ms"
 
 
+def test_a_store_that_fails_freezes_leases_instead_of_stopping_the_loop(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flooded(rig)
+
+    def fail(_self: object, _sql: str, _params: object = None) -> list[dict[str, Any]]:
+        raise Retryable("too many parts")
+
+    monkeypatch.setattr(type(rig.world), "rows", fail)
+    rig.world.run(5)
+    (report,) = rig.tick()
+
+    assert report.trust.reasons == ("no telemetry of demo: store: too many parts",)
+    assert {x.state for x in rig.open()} == {LeaseState.FROZEN}
+    with pytest.raises(Retryable, match="too many parts"):
+        rig.drivers.signals.read("chat", rig.clock.now())
+
+
 def test_no_verdict_at_all_is_no_reason_to_act_or_to_undo(rig: Rig) -> None:
     flooded(rig)
     before = len(rig.leases())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import pytest
 from rig import Rig, make_settings
 
 from actuators.lease import Kind, LeaseState
@@ -114,6 +115,7 @@ def test_our_own_sheds_do_not_keep_the_shed_alive(rig: Rig) -> None:
     assert "eased" in {h.step for h in shed.history}
 
 
+@pytest.mark.slow
 def test_alternating_load_does_not_make_the_fleet_swing(rig_of: Callable[..., Rig]) -> None:
     rig = rig_of(remember_peak="5m")
     for _ in range(15):

@@ -220,8 +220,8 @@ class World:
                         "priority": self.priority.get(tenant, ""),
                         "requests": requests,
                         "shed": shed,
-                        "prompt_tokens": work,
-                        "completion_tokens": 0,
+                        "prompt": work,
+                        "completion": 0,
                         "work": work,
                         "shed_sized": 0,
                         "shed_work": 0,
@@ -271,8 +271,8 @@ class World:
         total = sum(sum(s.requests.values()) - sum(s.shed.values()) for s in seen)
         failed = sum((sum(s.requests.values()) - sum(s.shed.values())) * s.failed for s in seen)
         return [
-            {"outcome": "good", "reason": "ok", "requests": total - failed},
-            {"outcome": "bad", "reason": "upstream_error", "requests": failed},
+            {"label": "good", "reason": "ok", "requests": total - failed},
+            {"label": "bad", "reason": "upstream_error", "requests": failed},
         ]
 
     def _slots(self, seen: Sequence[Second], start: datetime, slot_ms: int) -> list[dict[str, Any]]:
