@@ -7,16 +7,14 @@ from collections.abc import Iterable
 from collector.vocabulary import KINDS, Vocabulary, When
 from store.columns import NAME, TEXT, VOCABULARY_COLUMNS
 
-# Where a request went: what the span says, else the path in a name such as "POST /v1/messages".
-_PATH = (
-    "multiIf(url_path != '', url_path, startsWith(route, '/'), route, "
-    "extract(sp.name, '^[A-Z]+ (/[^ ]*)'))"
-)
-_METHOD = "if(http_method != '', http_method, extract(sp.name, '^([A-Z]+) /'))"
+# What a request asked for: what the span says, else what a name such as "POST /v1/messages" says.
+REQUEST_SQL = """multiIf(url_path != '', url_path, startsWith(route, '/'), route,
+    extract(name, '^[A-Z]+ (/[^ ]*)')) AS request_path,
+  if(http_method != '', http_method, extract(name, '^([A-Z]+) /')) AS request_method"""
 
 
 def layer_sql(vocabulary: Vocabulary) -> str:
-    """Write the expression that names a span's layer from its typed columns."""
+    """Write the expression that names a span's layer from its typed columns and `REQUEST_SQL`."""
     rules = ", ".join(f"{_condition(rule.when)}, '{rule.layer}'" for rule in vocabulary.rules)
     return f"multiIf({rules}, 'other')"
 
@@ -25,15 +23,15 @@ def _condition(when: When) -> str:
     kinds = [KINDS[kind] for kind in when.kind]
     parts = [
         _among("role", when.role),
-        _among("sp.name", when.name),
-        _among("scope_name", when.scope),
-        _any(f"startsWith(scope_name, {_quote(prefix)})" for prefix in when.scope_prefix),
-        _among("r_service", when.service),
+        _among("name", when.name),
+        _among("scope", when.scope),
+        _any(f"startsWith(scope, {_quote(prefix)})" for prefix in when.scope_prefix),
+        _among("service", when.service),
         _among("operation", when.operation),
-        f"sp.kind IN ({', '.join(map(str, kinds))})" if kinds else "",
-        _among(_METHOD, when.method),
-        f"match(sp.name, {_quote(when.name_matches)})" if when.name_matches else "",
-        f"match({_PATH}, {_quote(when.path)})" if when.path else "",
+        f"kind IN ({', '.join(map(str, kinds))})" if kinds else "",
+        _among("request_method", when.method),
+        f"match(name, {_quote(when.name_matches)})" if when.name_matches else "",
+        f"match(request_path, {_quote(when.path)})" if when.path else "",
         _any(_has(column) for column in when.has),
         *(_has(column) for column in when.needs),
         *(f"NOT {_has(column)}" for column in when.lacks),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from store.literals import rendered
 # The process stays below 900 MB with these: caches are small because the data are local, merges
 # are limited to parts that fit, and two threads are all a laptop should give.
 _SERVER = {
-    "max_server_memory_usage": 850_000_000,
+    "max_server_memory_usage": 600_000_000,
     "mark_cache_size": 33_554_432,
     "primary_index_cache_size": 33_554_432,
     "index_mark_cache_size": 8_388_608,
@@ -38,7 +39,7 @@ _SESSION = {
     "max_insert_threads": 1,
     "max_partitions_per_insert_block": 0,
     "do_not_merge_across_partitions_select_final": 1,
-    "max_memory_usage": 600_000_000,
+    "max_memory_usage": 450_000_000,
     "max_bytes_before_external_group_by": 150_000_000,
     "max_bytes_before_external_sort": 150_000_000,
     "max_execution_time": 120,
@@ -55,7 +56,8 @@ class ChdbEngine:
     cluster: str | None = None
 
     def __init__(self, path: Path, database: str = "tokenweir") -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        self._landing = path / "landing"
+        self._landing.mkdir(parents=True, exist_ok=True)
         settings = "&".join(f"{name}={value}" for name, value in _SERVER.items())
         self._address = f"{path}?{settings}"
         self._database = database
@@ -83,20 +85,29 @@ class ChdbEngine:
     def insert_protobuf(
         self, table: str, data: bytes, schema: str, message: str, token: str
     ) -> None:
+        # Through a file and INSERT SELECT, not through a streaming insert: that one reports success
+        # when a view on the table runs out of memory, and the rows are gone.
         quoted = schema.replace("\\", "\\\\").replace("'", "\\'")
-        self._insert(
-            f"INSERT INTO {table} SETTINGS {_INSERT}, insert_deduplication_token='{token}', "
-            "input_format_protobuf_oneof_presence=1, format_schema_source='string', "
-            f"format_schema='{quoted}', format_schema_message_name='{message}'",
-            "Protobuf",
-            data,
-        )
+        with NamedTemporaryFile(prefix="insert-", suffix=".bin", dir=self._landing) as file:
+            file.write(data)
+            file.flush()
+            self.execute(
+                f"INSERT INTO {table} SELECT * FROM file('{file.name}', 'Protobuf') "
+                f"SETTINGS {_INSERT}, insert_deduplication_token='{token}', "
+                "deduplicate_insert_select='force_enable', "
+                "input_format_protobuf_oneof_presence=1, "
+                f"format_schema_source='string', format_schema='{quoted}', "
+                f"format_schema_message_name='{message}'"
+            )
 
     def insert_arrow(self, table: str, data: pa.Table, token: str | None = None) -> None:
         columns = ", ".join(f"`{name}`" for name in data.column_names)
         dedup = f", insert_deduplication_token='{token}'" if token else ""
         self._insert(
-            f"INSERT INTO {table} ({columns}) SETTINGS {_INSERT}{dedup}", "ArrowStream", _ipc(data)
+            f"INSERT INTO {table} ({columns}) SETTINGS {_INSERT}{dedup}",
+            "ArrowStream",
+            _ipc(data),
+            data.num_rows,
         )
 
     def close(self) -> None:
@@ -127,13 +138,15 @@ class ChdbEngine:
         except RuntimeError as error:
             raise as_tokenweir(error) from error
 
-    def _insert(self, statement: str, form: str, data: bytes) -> None:
+    def _insert(self, statement: str, form: str, data: bytes, rows: int) -> None:
         try:
             inserter = self._session().send_insert(statement, form)
             inserter.append(data)
-            inserter.finish()
+            written = inserter.finish().rows_written
         except RuntimeError as error:
             raise as_tokenweir(error) from error
+        if written < rows:
+            raise Retryable(f"the engine wrote {written} of {rows} rows: it is short of memory")
 
     def _result_types(self, sql: str, values: dict[str, str]) -> dict[str, str]:
         if sql not in self._types:

@@ -37,12 +37,12 @@ message TracesData {
 }
 """
 
-# The engine sets `value` to the name of the oneof's member that was sent, so an absent value is
-# told from a zero (input_format_protobuf_oneof_presence).
+# Scalars are read as text. The engine sets `value` to the name of the oneof's member that was sent
+# (input_format_protobuf_oneof_presence), so an absent value is told from a zero.
 _VALUE = (
     "Tuple(value Enum8('none' = 0, 'string_value' = 1, 'bool_value' = 2, 'int_value' = 3, "
     "'double_value' = 4, 'array_value' = 5, 'kvlist_value' = 6, 'bytes_value' = 7), "
-    "string_value String, bool_value UInt8, int_value Int64, double_value Float64, "
+    "string_value String, bool_value String, int_value String, double_value String, "
     "array_value String, kvlist_value String, bytes_value String)"
 )
 _ATTRIBUTES = f"Array(Tuple(key String, value {_VALUE}))"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from store.engine import Engine
 from store.otlp import MESSAGE, SCHEMA, SpanRecord, framed
 
 __all__ = ["InsertReport", "SpanRecord", "SpanStore"]
+
+CHUNK_BYTES = 6_000_000  # the view needs about 40 bytes of memory for each byte of OTLP
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,25 @@ class SpanStore:
 
         Raises `base.errors.Permanent` where the engine can't read a record: bisect, dead-letter it.
         """
-        if records:
-            data = b"".join(framed(record, seq) for record in records)
-            self._engine.insert_protobuf("otlp", data, SCHEMA, MESSAGE, token)
+        for number, chunk in enumerate(_chunks(records)):
+            data = b"".join(framed(record, seq) for record in chunk)
+            self._engine.insert_protobuf("otlp", data, SCHEMA, MESSAGE, f"{token}-{number}")
         counted = self._engine.rows(
             "SELECT sum(accepted) AS spans FROM ingest_batches WHERE seq = {seq:UInt64}",
             {"seq": seq},
         )
         return InsertReport(spans=int(counted[0]["spans"]))
+
+
+def _chunks(records: Sequence[SpanRecord]) -> Iterator[list[SpanRecord]]:
+    """Cut a batch where the engine's memory asks for it; the same batch is always cut alike."""
+    chunk: list[SpanRecord] = []
+    size = 0
+    for record in records:
+        if chunk and size + len(record.body) > CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(record)
+        size += len(record.body)
+    if chunk:
+        yield chunk

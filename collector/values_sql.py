@@ -1,0 +1,122 @@
+"""From an attribute list to typed columns, in SQL.
+
+The landing table takes every scalar as text (the engine's protobuf reader converts), so a count
+that was sent as a string reads like one that was sent as a number. Every alias of every column
+has a rank; an owner's attributes are sorted by rank once, and a column takes the first of its
+own. What can't be read is absent, and absent is never zero.
+
+The expressions are kept few and small: the engine analyses the view anew for every insert.
+"""
+
+from __future__ import annotations
+
+from collector.vocabulary import Column, Vocabulary
+from store.columns import COUNT, FLAG, REAL, VOCABULARY_COLUMNS
+
+_PER_COLUMN = 32 * 65536  # ranks of one column: 32 aliases, 65,536 positions in the span
+_NO_COLUMN = 2047  # the column number of an attribute that feeds none; it sorts last
+
+
+def lists_sql(prefix: str, owner: str) -> str:
+    """Name an owner's attributes as two plain arrays, `<prefix>_keys` and `<prefix>_texts`."""
+    value = f"{owner}.attributes.value"
+    return f"{owner}.attributes.key AS {prefix}_keys, {texts_sql(value)} AS {prefix}_texts"
+
+
+def texts_sql(values: str) -> str:
+    """Write any attribute values as texts; '' is an absent one.
+
+    A list of one short text is that text; other lists and maps keep their bytes (`store.values`).
+    """
+    names = ("", "string_", "int_", "double_", "bool_", "array_", "kvlist_", "bytes_")
+    members = ", ".join(f"{values}.{name}value" for name in names)
+    return f"""arrayMap((is, s, i, d, b, a, m, y) -> multiIf(is = 'string_value', s,
+        is = 'int_value', i, is = 'double_value', d, is = 'bool_value', b,
+        is = 'bytes_value', base64Encode(y),
+        is = 'kvlist_value', concat('otlp:map:', base64Encode(m)),
+        is = 'none', '', startsWith(a, '\\n') AND substring(a, 3, 1) = '\\n'
+          AND length(a) = 4 + reinterpretAsUInt8(substring(a, 4, 1)), substring(a, 5),
+        concat('otlp:array:', base64Encode(a))), {members})"""
+
+
+def ranks_sql(prefix: str, vocabulary: Vocabulary) -> str:
+    """Name the ranks of an owner's attributes.
+
+    A rank is (column, alias, position), best first; an attribute without a column, or without a
+    value, comes last.
+    """
+    names, ranks = [], []
+    for number, column, factor in _numbered(vocabulary):
+        for place, alias in enumerate(column.aliases):
+            if alias.factor == factor:
+                names.append(alias.name)
+                ranks.append(number * _PER_COLUMN + place * 65536)
+    last = f"toUInt32({_NO_COLUMN * _PER_COLUMN})"
+    return f"""arrayMap((k, t, i) -> if(t = '', {last}, transform(k, {names}, {ranks}, {last})) + i,
+        {prefix}_keys, {prefix}_texts, arrayEnumerate({prefix}_keys)) AS {prefix}_ranks"""
+
+
+def sorted_sql(prefix: str) -> str:
+    """Name the attributes in the order of their ranks, and the columns they stand for."""
+    return f"""arraySort((k, r) -> r, {prefix}_keys, {prefix}_ranks) AS {prefix}_names,
+      arraySort((t, r) -> r, {prefix}_texts, {prefix}_ranks) AS {prefix}_found,
+      arrayMap(r -> intDiv(r, {_PER_COLUMN}), arraySort({prefix}_ranks)) AS {prefix}_columns"""
+
+
+def inherited_sql(vocabulary: Vocabulary) -> str:
+    """Name what a span inherits from its resource: columns and texts of those that may be."""
+    numbers = [number for number, column, _ in _numbered(vocabulary) if column.resource]
+    return f"""arrayFilter((t, c) -> c IN {tuple(numbers)}, r_found, r_columns) AS h_found,
+      arrayFilter(c -> c IN {tuple(numbers)}, r_columns) AS h_columns"""
+
+
+def leftovers_sql() -> str:
+    """Write the map of attributes that feed no column, or whose column had a better one."""
+    is_left = f"c = {_NO_COLUMN} OR c = before"
+    before = "arrayPushFront(arrayPopBack(a_columns), 0)"
+    return f"""mapFromArrays(
+      arrayFilter((k, c, before) -> {is_left}, a_names, a_columns, {before}),
+      arrayFilter((t, c, before) -> {is_left}, a_found, a_columns, {before}))"""
+
+
+def typed_sql(vocabulary: Vocabulary) -> str:
+    """Write every column's value from the span's attributes, then the resource's."""
+    texts: dict[str, list[tuple[str, float]]] = {}
+    for number, column, factor in _numbered(vocabulary):
+        text = f"all_found[indexOf(all_columns, {number})]"
+        texts.setdefault(column.name, []).append((text, factor))
+    return ",\n    ".join(
+        f"{_typed(column, texts[column.name])} AS {column.name}" for column in vocabulary.columns
+    )
+
+
+def _typed(column: Column, texts: list[tuple[str, float]]) -> str:
+    kind, text = VOCABULARY_COLUMNS[column.name], texts[0][0]
+    if kind == COUNT:
+        return (
+            f"coalesce(toInt64OrNull({text}), accurateCastOrNull(toFloat64OrNull({text}), 'Int64'))"
+        )
+    if kind == REAL:
+        # NaN and infinity are not measurements
+        numbers = [f"toFloat64OrNull({text}) * {factor!r}" for text, factor in texts]
+        number = numbers[0] if len(numbers) == 1 else f"coalesce({', '.join(numbers)})"
+        return f"if(isFinite({number} AS n_{column.name}), n_{column.name}, NULL)"
+    if kind == FLAG:
+        return f"transform(lower({text}), ['true', '1', 'false', '0'], [1, 1, 0, 0], NULL)"
+    if column.name == "tenant":
+        return f"if(credential_tenant != '', credential_tenant, {text})"
+    if column.from_list:
+        raw = f"base64Decode(substring({text}, 12))"
+        first = f"substring({raw}, 5, reinterpretAsUInt8(substring({raw}, 4, 1)))"
+        return f"if(startsWith({text}, 'otlp:array:'), {first}, {text})"
+    return f"lower({text})" if column.name == "operation" else text
+
+
+def _numbered(vocabulary: Vocabulary) -> list[tuple[int, Column, float]]:
+    """Give each column a number, and one for each unit its aliases come in."""
+    pairs = [
+        (column, factor)
+        for column in vocabulary.columns
+        for factor in sorted({alias.factor for alias in column.aliases}, reverse=True)
+    ]
+    return [(number, column, factor) for number, (column, factor) in enumerate(pairs, 1)]
