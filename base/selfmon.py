@@ -48,7 +48,7 @@ def set_up_logging(level: str = "INFO", stream: Any = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for noisy in ("httpx", "httpcore", "alembic", "werkzeug", "uvicorn.access"):
+    for noisy in ("httpx", "httpcore", "alembic", "werkzeug", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 

@@ -127,7 +127,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of tenants, traffic and lengths.")] = 7,
 ) -> None:
     """Play the whole loop on this machine: history, incident, page, action, proof, undo."""
-    from tokenweir.demo import run_demo
+    from tokenweir.demo.run import run_demo
 
     raise typer.Exit(asyncio.run(run_demo(data=data, once=once, days=days, seed=seed)))
 

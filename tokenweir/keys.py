@@ -14,7 +14,7 @@ from tokenweir.settings import Settings
 
 def make_key(settings: Settings, *, name: str, role: str, tenant: str | None) -> str:
     """Make a key in the control database of `settings`; works beside a running instance."""
-    if role not in Role:
+    if role not in set(Role):
         raise ConfigError(f"role {role!r}: choose one of {', '.join(r.value for r in Role)}")
     engine = open_control(settings)
     try:

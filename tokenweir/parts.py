@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+from a2wsgi import WSGIMiddleware
 from fastapi import FastAPI
 
 import actuators.api
@@ -25,26 +27,29 @@ from alerts.engine import AlertEngine
 from alerts.receivers import open_receivers
 from base.clock import Clock
 from base.outbound import http_client
+from collector.counters import STATUS_FILE
 from collector.dead_letter import FOLDER as DEAD_LETTERS
 from collector.dead_letter import DeadLetters
 from collector.keys import Authenticator
 from collector.pipeline import Pipeline
 from collector.progress import ProgressFile
 from collector.receiver import LOG_FOLDER
-from collector.view import create_view
+from collector.view import install as install_view
+from collector.vocabulary import load as load_vocabulary
 from collector.wal_reader import LogReader
-from dashboards.app import mount
+from dashboards.app import create_app
 from dashboards.deps import Deps
 from slo.counts import SloCounts
 from slo.documents import load as load_slos
 from slo.evaluator import Evaluator
 from slo.metrics import VerdictGauges
 from store.facts import FactBuilder
-from store.ingest_stats import IngestStats
+from store.ingest_stats import sender_counts
 from store.open import open_engine as open_store
 from store.rollup import RollupWriter
+from store.sources import watermarks
 from store.spans import SpanStore
-from tokenweir.acts import action_notes, alert_views, lease_views, open_episodes
+from tokenweir.acts import action_notes, open_episodes
 from tokenweir.judge import Judge
 from tokenweir.keys import open_control
 from tokenweir.settings import Settings
@@ -71,11 +76,12 @@ class Parts:
         self.prices = settings.cost.price_book()
 
         store.schema.create(self.store)
-        create_view(self.store)
+        install_view(self.store, load_vocabulary())
         slo.schema.create(self.store)
         slos = load_slos(settings.slo_paths)
-        counts = SloCounts(self.store, slos)
+        counts = SloCounts(self.store, slos, settings.slo, clock)
         counts.ensure()
+        self.dead_letters = DeadLetters(data / DEAD_LETTERS)
         self.pipeline = self._make_pipeline(settings, data, counts)
 
         self.evaluator = Evaluator(self.store, slos, settings.slo)
@@ -83,6 +89,7 @@ class Parts:
         if "external_url" not in alert_settings.model_fields_set:
             alert_settings = alert_settings.model_copy(update={"external_url": http_url})
         receivers = open_receivers(alert_settings)
+        self._receivers, self._external_url = receivers, alert_settings.external_url
         self.alerts = AlertEngine(self.db, receivers, alert_settings, clock, action_notes)
         self.delivery = DeliveryWorker(
             self.db, receivers, clock, self.http, jitter=random.random,
@@ -117,7 +124,7 @@ class Parts:
             [RollupWriter(self.store), counts],
             self._clock,
             progress=ProgressFile(data / LOG_FOLDER),
-            dead_letters=DeadLetters(data / DEAD_LETTERS),
+            dead_letters=self.dead_letters,
             batch_spans=settings.collector.batch_spans,
             batch_wait=timedelta(seconds=settings.collector.batch_s),
         )
@@ -128,23 +135,31 @@ class Parts:
         for router in (
             slo.api.router(self.store, self.evaluator, clock),
             alerts.api.router(self.db, self.alerts, clock),
-            alerts.api_v2.router(self.db, self.alerts, clock),
+            alerts.api_v2.router(self.db, self._receivers, clock, self._external_url),
             actuators.api.router(self.db, self.loop, self.drivers, self._settings.actuators, clock),
             cost.api.router(self.store, self.prices, clock),
             dashboards.api.router(self.store, self.prices),
-            collector.api.router(self.pipeline, IngestStats(self.store), self._settings.data),
+            collector.api.router(
+                receiver_status=self._settings.data / STATUS_FILE,
+                pipeline=self.pipeline,
+                dead_letters=self.dead_letters,
+                stored=lambda: sender_counts(self.store),
+                watermarks=lambda now: watermarks(self.store, now),
+                clock=clock,
+            ),
         ):
             app.include_router(router)
-        mount(app, self._deps())
+        pages: Any = WSGIMiddleware(create_app(self._deps()).server)  # two spellings of ASGI
+        app.mount("/", pages)
 
     def _deps(self) -> Deps:
         return Deps(
             engine=self.store,
+            db=self.db,
             clock=self._clock,
             prices=self.prices,
             verdicts=lambda: self.judge.verdicts,
-            alerts=lambda window: alert_views(self.db, window, self._clock),
-            leases=lambda window: lease_views(self.db, window),
+            slos=lambda: self.evaluator.slos,
         )
 
     def start(self) -> str:

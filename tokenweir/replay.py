@@ -66,7 +66,8 @@ async def _instance(data: Path, slo: Sequence[Path]) -> AsyncIterator[dict[str, 
     supervisor = make_supervisor(None, {**free, "data": data, "slo_paths": list(slo)})
     ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
     running_task = asyncio.create_task(supervisor.run(ready.set_result))
-    await asyncio.wait({running_task, ready}, return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {running_task, ready}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if not ready.done():
         running_task.result()
         raise ConfigError(f"the instance on {data} ended before it was ready")

@@ -135,7 +135,8 @@ def _read(config: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(found, dict):
         raise ConfigError(f"{config}: expected settings by name, found a {type(found).__name__}")
-    return _relative_to(config.parent, found)
+    placed: dict[str, Any] = _relative_to(config.parent, found)
+    return placed
 
 
 # Settings that are paths: in a file they are relative to that file.

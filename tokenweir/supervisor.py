@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from base.errors import ConfigError
+from base.errors import ConfigError, TokenweirError
 from base.selfmon import Log
 from tokenweir.datadir import owned, remove_endpoints, write_endpoints
 
@@ -57,7 +57,7 @@ class Child:
         )
         self.addresses = await asyncio.wait_for(self._ready_line(), READY_WITHIN_S)
         self._echo = asyncio.create_task(self._copy_output())
-        log.info("child_ready", child=self.name, pid=self.process.pid, **self.addresses)
+        log.info("child_ready", child=self.name, **{"pid": self.process.pid, **self.addresses})
 
     async def _ready_line(self) -> dict[str, Any]:
         assert self.process is not None and self.process.stdout is not None  # noqa: S101, PT018
@@ -95,7 +95,7 @@ class Child:
         return 0 if code == -signal.SIGTERM else code
 
 
-class ChildFailedError(Exception):
+class ChildFailedError(TokenweirError):
     """A child ended before it was ready."""
 
 

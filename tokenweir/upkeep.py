@@ -12,7 +12,6 @@ from alerts.delivery import DeliveryWorker
 from base.clock import Clock
 from base.selfmon import REGISTRY, Log
 from collector.keys import Authenticator
-from slo.retention import retain as retain_counts
 from store.engine import Engine
 from store.retention import newest_event, retain
 from tokenweir.settings import Settings
@@ -77,14 +76,4 @@ class Upkeep:
         newest = newest_event(self._store, self._clock.now())
         if newest is None:
             return
-        slo = self._settings.slo
         retain(self._store, newest, self._settings.store)
-        retain_counts(
-            self._store,
-            newest,
-            {
-                timedelta(seconds=10): slo.keep_10s,
-                timedelta(minutes=1): slo.keep_1m,
-                timedelta(hours=1): slo.keep_1h,
-            },
-        )

@@ -1,0 +1,70 @@
+"""tokenweir.yaml of the demonstration: everything as in production, with shorter times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FILES = Path(__file__).parent
+SLO_FILE = FILES / "slo.yaml"
+PRICES = FILES / "prices.yaml"
+
+MIN_REPLICAS = 2
+MAX_REPLICAS = 4
+COLD_START_S = 8
+
+
+def write_config(path: Path, stack: Mapping[str, Any]) -> None:
+    """Write the settings that join the control plane to a running reference stack."""
+    path.write_text(yaml.safe_dump(settings(stack), sort_keys=False))
+
+
+def settings(stack: Mapping[str, Any]) -> dict[str, Any]:
+    """`stack` is what `python -m stack.up` printed: addresses, names, the pager's secret."""
+    return {
+        "cost": {"prices": str(PRICES)},
+        "slo": {"evaluate_every": "2s", "stale_after": "30s"},
+        "alerts": {
+            "receivers": [
+                {
+                    "name": "pager",
+                    "type": "webhook",
+                    "url": stack["pager_webhook"],
+                    "secret_file": stack["pager_secret_file"],
+                    "severities": ["page"],
+                }
+            ],
+            "group_wait": "1s",
+            "group_interval": "15s",
+        },
+        "actuators": {
+            "tick": "2s",
+            "window": "20s",
+            "stale_after": "30s",
+            "lease_ttl": "60s",
+            "verify_within": "40s",
+            "cold_for": "60s",
+            "calm_for": "20s",
+            "undo_every": "5s",
+            "gateways": [{"name": stack["gateway_name"], "service": "tokenweir-gateway",
+                          "slos": ["demo-chat"]}],
+            "fleets": [
+                {
+                    "name": "engines",
+                    "url": stack["fleet"],
+                    "gateway": stack["gateway_name"],
+                    "min": MIN_REPLICAS,
+                    "max": MAX_REPLICAS,
+                    "cold_start": f"{COLD_START_S}s",
+                }
+            ],
+            "limits": {
+                "protected_priorities": [],
+                "cooldown": "10s",
+                "changes_per_hour": 60,
+            },
+        },
+    }  # fmt: skip
