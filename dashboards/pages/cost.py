@@ -20,7 +20,7 @@ from dashboards.memo import Memo
 from dashboards.parts import card, graph, mark_loaded, tile, waiting_tiles
 from dashboards.refresh import Seen, only_changed
 from dashboards.spend import spend_frame, step_hours
-from dashboards.state import ViewState, parse_search
+from dashboards.state import parse_search
 from dashboards.theme import Palette, palette
 from dashboards.wording import count, dollars, percent
 

@@ -99,17 +99,21 @@ def _basis(trace: Trace) -> str:
 def _conflicts(totals: Totals) -> Any:
     if not totals.conflicts:
         return None
-    rows = [
-        html.Li([html.B(str(c.get("field", "usage"))), *_claims(c)], className="conflict")
-        for c in totals.conflicts
+    rows = [html.Li(_conflict(c), className="conflict") for c in totals.conflicts]
+    return card(f"Layers report different numbers ({len(rows)})", html.Ul(rows), id="conflicts")
+
+
+def _conflict(conflict: Mapping[str, Any]) -> list[Any]:
+    """Say what is counted, and who says otherwise."""
+    name = str(conflict.get("field", "usage")).replace("_", " ")
+    counted = f"{conflict.get('taken', UNKNOWN):,} from {conflict.get('taken_from', UNKNOWN)}"
+    other = f"{conflict.get('layer', UNKNOWN)} says {conflict.get('says', UNKNOWN):,}"
+    return [
+        html.B(name),
+        html.Span(f"counted: {counted}", className="chip"),
+        html.Span(other, className="chip"),
+        html.Span(f" in request {conflict['request_id']}", className="dim"),
     ]
-    title = f"Layers report different numbers ({len(rows)})"
-    return card(title, html.Ul(rows), id="conflicts")
-
-
-def _claims(conflict: Mapping[str, Any]) -> list[Any]:
-    told = {k: v for k, v in conflict.items() if k not in {"field", "request_id"}}
-    return [html.Span(f"{k.replace('_', ' ')}: {v}", className="chip") for k, v in told.items()]
 
 
 def _waterfall(trace: Trace, shape: Waterfall, search: str | None, chosen: str | None) -> Any:

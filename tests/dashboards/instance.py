@@ -47,7 +47,7 @@ def open_instance(
     evaluator = Evaluator(engine, slos, SloSettings())
     if is_new:
         seeding.seed(engine, now, requests=requests)
-        SloCounts(engine, slos).ensure()
+        SloCounts(engine, slos, SloSettings(), clock).ensure()
         _fire(AlertEngine(db, [], AlertSettings(), clock), evaluator, now)
         with transaction(db) as connection:
             for lease in leases(now):

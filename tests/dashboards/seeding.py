@@ -222,7 +222,9 @@ def seed_traces(engine: Engine, now: datetime) -> str:
 
 def _trace_facts(engine: Engine, trace: bytes, base: int, facts: list[tuple[Any, ...]]) -> None:
     stamp = pa.timestamp("ns", tz="UTC")
-    conflict = '{"field": "prompt_tokens", "gateway": 3980, "llm": 4012}'
+    conflict = (
+        '{"field":"prompt_tokens","layer":"llm","says":4012,"taken_from":"gateway","taken":3980}'
+    )
     n = len(facts)
     columns = list(zip(*facts, strict=True))
     starts = [int((base + at) * 1_000_000) for at in columns[1]]
@@ -264,7 +266,7 @@ def verdicts(now: datetime) -> list[Verdict]:
     """What an evaluator might say at the end of the seeded month."""
     rows = [
         ("chat-availability", "acme", 0.999, 21034, 9, 0.57, State.OK, (0.4, 0.6, 0.7, 0.4)),
-        ("chat-availability", "globex", 0.999, 18021, 31, -0.72, State.EXHAUSTED, (0, 0.2, 1.1, 1.7)),
+        ("chat-availability", "globex", 0.999, 18021, 31, -0.7, State.EXHAUSTED, (0, 0, 1.1, 1.7)),
         ("chat-ttft", "acme", 0.95, 28034, 1370, 0.07, State.BURNING, (18.2, 15.1, 4.2, 0.9)),
         ("chat-ttft", "globex", 0.95, 18021, 602, 0.35, State.BURNING, (9.1, 6.8, 2.3, 0.7)),
         ("chat-ttft", "initech", 0.95, 12080, 148, 0.76, State.OK, (0.6, 0.3, 0.2, 0.2)),
@@ -304,7 +306,7 @@ def _verdict(
         good=good,
         bad=bad,
         excluded=41,
-        sli=good / (good + bad),
+        sli=good / (good + bad) if good + bad else None,
         budget_remaining=left,
         burn=burn,
         coverage=0.998,
@@ -326,7 +328,8 @@ INSERT INTO {table} SELECT toDateTime(intDiv(toUnixTimestamp(start), {step}) * {
   countIf(isNull(prompt_tokens)), sum(ifNull(engine_s, 0)), sum(ifNull(duration_ms, 0)),
   CAST(sumMapIf(map(toInt16(floor(log2(ifNull(ttft_ms, 1)) * 8)), toUInt64(1)), ttft_ms > 0),
        'Map(Int16, UInt64)'),
-  CAST(sumMap(map(toInt16(floor(log2(ifNull(duration_ms, 1)) * 8)), toUInt64(1))), 'Map(Int16, UInt64)'),
+  CAST(sumMap(map(toInt16(floor(log2(ifNull(duration_ms, 1)) * 8)), toUInt64(1))),
+       'Map(Int16, UInt64)'),
   1, 0
 FROM facts FINAL
 GROUP BY b, tenant, route, model, replica, priority, outcome, outcome_reason

@@ -1,0 +1,263 @@
+"""Every page in a real browser: it opens, it links, it asks nobody else for anything."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+TRACE = "aa" * 16
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@dataclass
+class Visit:
+    """A browser tab and everything that went wrong in it."""
+
+    page: Any
+    address: str
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> None:
+        self.page.goto(self.address + path)
+
+    def see(self, selector: str, text: str | None = None) -> Any:
+        found = self.page.locator(selector)
+        if text is not None:
+            found = found.filter(has_text=text)
+        found.first.wait_for(state="visible", timeout=60_000)
+        return found.first
+
+    @property
+    def search(self) -> str:
+        return str(self.page.evaluate("location.search"))
+
+    def until(self, condition: str) -> None:
+        self.page.wait_for_function(condition, timeout=60_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Visit]:
+    yield from visiting(browser, address)
+
+
+@pytest.fixture
+def phone(browser: Any, address: str) -> Iterator[Visit]:
+    yield from visiting(browser, address, viewport={"width": 420, "height": 900})
+
+
+def visiting(browser: Any, address: str, **options: Any) -> Iterator[Visit]:
+    settings = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", **options}
+    context = browser.new_context(**settings)
+    visit = Visit(context.new_page(), address)
+
+    def on_request(request: Any) -> None:
+        if not request.url.startswith((address, "data:", "blob:")):
+            visit.complaints.append(f"asked {request.url}")
+
+    def on_console(message: Any) -> None:
+        if message.type == "error":
+            visit.complaints.append(f"console: {message.text}")
+
+    visit.page.on("request", on_request)
+    visit.page.on("console", on_console)
+    visit.page.on("pageerror", lambda error: visit.complaints.append(f"script: {error}"))
+    yield visit
+    context.close()
+    assert visit.complaints == []
+
+
+def test_the_overview_shows_objectives_alerts_acts_and_charts(visit: Visit) -> None:
+    visit.open("/")
+
+    visit.see("#overview-tiles .tile-value", "of 20")
+    assert visit.page.locator("#objectives a.slo-row").count() == 8
+    visit.see("#firing .event", "chat-e2e")
+    visit.see("#done .event", "shed 75 % of tenant acme")
+    visit.see("#overview-burndown .main-svg")
+    visit.see("#overview-traffic .scatterlayer .trace")
+    visit.see("#overview-ttft .scatterlayer .trace")
+    visit.see("#fresh.live")
+
+
+def test_choosing_an_objective_is_in_the_address_and_can_be_shared(visit: Visit) -> None:
+    visit.open("/")
+    row = visit.see("#objectives a.slo-row >> nth=2")
+    name = row.locator("b").inner_text()
+    row.click()
+    visit.until("location.search.includes('slo=')")
+    visit.see("#objectives a.slo-row.chosen >> nth=0", name)
+
+    visit.open("/" + visit.search)
+    visit.see("#overview-slo .card-note", name)
+    visit.see("#objectives .more", "Show all 20").click()
+    visit.until("document.querySelectorAll('#objectives a.slo-row').length === 20")
+
+
+def test_range_and_tenant_are_in_the_address_and_follow_to_other_pages(visit: Visit) -> None:
+    visit.open("/?tenant=globex")
+    visit.see("#objectives a.slo-row", "globex")
+    visit.page.get_by_text("7d", exact=True).click()
+    visit.until("location.search.includes('range=7d') && location.search.includes('globex')")
+    visit.until("document.querySelectorAll('#objectives a.slo-row').length === 4")
+
+    visit.page.click("#nav-cost")
+    visit.see("#cost-rows .ag-row", "globex")
+    assert "range=7d" in visit.search
+    assert "tenant=globex" in visit.search
+    visit.page.go_back()
+    visit.see("#objectives a.slo-row", "globex")
+
+
+def test_the_cost_page_adds_up_and_groups_as_asked(visit: Visit) -> None:
+    visit.open("/cost")
+    visit.see("#cost-sum", "adds up")
+    visit.see("#cost-rows .ag-row", "idle")
+    visit.see("#cost-spend .barlayer .trace")
+    visit.page.locator("#bill label", has_text="Replica").click()
+    visit.until("location.search.includes('by=tenant,route,replica')")
+    visit.see("#cost-rows .ag-header-cell-text", "Replica")
+    visit.see("#cost-rows .ag-row", "r0")
+
+
+def test_the_requests_list_filters_and_opens_a_trace(visit: Visit) -> None:
+    visit.open("/traces?range=30d")
+    visit.see("#requests .ag-row a")
+    visit.page.locator("#filter-outcome label", has_text="bad").click()
+    visit.until("location.search.includes('outcome=bad')")
+    visit.until(
+        "document.querySelectorAll('#requests .outcome-bad').length > 3 &&"
+        " document.querySelectorAll('#requests .outcome-good').length === 0"
+    )
+
+    visit.open("/traces?range=1h")
+    visit.page.fill("#find-trace", TRACE)
+    visit.page.press("#find-trace", "Enter")
+    visit.see("#waterfall .span-row", "invoke_agent researcher")
+    assert f"trace={TRACE}" in visit.search
+
+
+def test_a_click_on_a_request_opens_its_trace_and_back_returns_to_the_list(visit: Visit) -> None:
+    visit.open("/traces?range=1h&outcome=good")
+    visit.see("#requests .ag-row a").click()
+    visit.until("location.search.includes('trace=')")
+    visit.see("#trace-view .back").click()
+    visit.see("#requests .ag-row a")
+    assert "trace=" not in visit.search
+
+
+def test_scrolling_the_list_pages_through_the_cursor(visit: Visit) -> None:
+    visit.open("/traces?range=30d")
+    visit.see("#requests .ag-row a")
+    first = visit.page.locator("#requests .ag-row[row-index='0'] a").inner_text()
+    visit.page.evaluate("dash_ag_grid.getApi('requests').ensureIndexVisible(99)")
+    visit.until("dash_ag_grid.getApi('requests').getDisplayedRowCount() > 101")
+    visit.page.evaluate("dash_ag_grid.getApi('requests').ensureIndexVisible(180)")
+    row = visit.see("#requests .ag-row[row-index='180'] a")
+
+    assert row.inner_text() < first
+
+
+def test_a_trace_shows_phases_tokens_dollars_conflicts_and_details(visit: Visit) -> None:
+    visit.open(f"/traces?trace={TRACE}")
+    visit.see("#conflicts", "prompt tokens")
+    for band in ("queue", "prefill", "decode"):
+        assert visit.page.locator(f"#waterfall .band-{band}").count() == 3
+    assert visit.page.locator("#waterfall .first-token").count() == 6
+    row = visit.see("#waterfall a.span-row", "llm_request")
+    assert "$" in row.inner_text()
+    row.click()
+    visit.until("location.search.includes('span=')")
+    visit.see("#span-details", "prompt tokens")
+    visit.page.keyboard.press("Escape")
+    visit.until("!location.search.includes('span=')")
+
+
+def test_a_trace_that_is_not_here_is_said_to_be_missing(visit: Visit) -> None:
+    visit.open(f"/traces?trace={'0' * 31}1")
+
+    visit.see("#trace-view", "past its retention")
+
+
+def test_the_theme_follows_the_system_until_chosen_and_is_remembered(visit: Visit) -> None:
+    scheme = "document.documentElement.dataset.mantineColorScheme"
+    visit.page.emulate_media(color_scheme="dark")
+    visit.open("/")
+    visit.see("#overview-traffic .scatterlayer .trace")
+    visit.until(f"{scheme} === 'dark'")
+    visit.page.click("#theme-toggle")
+    visit.until(f"{scheme} === 'light'")
+    light_bad = "rgb(207, 74, 90)"
+    visit.until(
+        "[...document.querySelectorAll('#overview-traffic .js-line')]"
+        f".some(line => getComputedStyle(line).stroke === '{light_bad}')"
+    )
+
+    visit.open("/cost")
+    visit.see("#cost-sum", "adds up")
+    visit.until(f"{scheme} === 'light'")
+
+
+def test_an_unknown_page_says_so(visit: Visit) -> None:
+    visit.open("/nowhere")
+
+    visit.see("#page", "There is no such page")
+
+
+@pytest.mark.parametrize("path", ["/", "/cost", "/traces", f"/traces?trace={TRACE}"])
+def test_nothing_sticks_out_on_a_narrow_screen(phone: Visit, path: str) -> None:
+    phone.open(path)
+    phone.see(".tile-value" if path != "/traces" else "#requests .ag-row a")
+
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_a_refresh_does_not_rebuild_the_page(visit: Visit) -> None:
+    visit.open("/")
+    visit.see("#overview-traffic .scatterlayer .trace")
+    visit.page.evaluate("document.querySelector('#objectives a.slo-row').dataset.mark = 'kept'")
+    with visit.page.expect_response(re.compile("_dash-update-component"), timeout=30_000) as tick:
+        pass
+
+    assert tick.value.ok
+    assert visit.page.locator("#objectives a[data-mark=kept]").count() == 1
+
+
+def test_the_served_page_names_no_other_host(address: str) -> None:
+    html = httpx.get(address).text
+    config = httpx.get(f"{address}/_dash-layout").text
+
+    for text in (html, config):
+        assert not re.findall(r"(?:https?:)?//(?!127\.0\.0\.1)[a-z0-9.-]+\.[a-z]{2,}", text)
+
+
+def test_pages_open_with_data_in_under_a_second_of_server_time(address: str) -> None:
+    with httpx.Client(base_url=address) as client:
+        for path in ("/api/v1/cost?by=tenant,route", "/api/v1/requests?limit=100"):
+            client.get(path)
+            began = time.process_time()
+            assert client.get(path).status_code == 200
+            assert time.process_time() - began < 1.0
