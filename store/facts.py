@@ -119,7 +119,7 @@ WHERE start_ns >= {reach.first} AND start_ns <= {reach.last}""",
         extent = spans.groupby("trace_id")["start_ns"].agg(["min", "max"])
         old = read_facts(self._engine, extent)
         write_facts(self._engine, changed(old, new), seq)
-        starts = pd.concat([frame["start_ns"] for frame in (old, new) if not frame.empty] or [])
+        starts = [*old.get("start_ns", ()), *new.get("start_ns", ())]
         return {int(start) // _SECOND // _BUCKET_S * _BUCKET_S for start in starts}
 
     def _count_duplicates(self, seq: int) -> None:
