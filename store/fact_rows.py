@@ -46,25 +46,26 @@ _KEY = ["minute", "tenant", "route", "trace_id", "request_id"]
 _MINUTE = 60_000_000_000
 
 
-def read_facts(engine: Engine, extent: pd.DataFrame) -> pd.DataFrame:
-    """Read the facts of some traces, each within its own extent (min, max of start in ns)."""
+def read_facts(engine: Engine, seq: int, extent: pd.DataFrame) -> pd.DataFrame:
+    """Read the facts of the traces of a batch, each within its extent (min, max of start in ns)."""
     first, last = int(extent["min"].min()), int(extent["max"].max())
-    listed = pa.table({"trace_id": pa.array(list(extent.index), pa.binary(16))})
     columns = ", ".join(
         f"toUnixTimestamp64Nano({name}) AS {name}_ns" if name in {"start", "end"}
         else f"toString({name}) AS {name}" if SCHEMA.field(name).type == _TEXT
         else name
         for name in _CONTENT
     )  # fmt: skip
-    wanted = ", ".join(f"unhex('{trace.hex()}')" for trace in listed["trace_id"].to_pylist())
     table = engine.arrow(
-        f"SELECT {columns} FROM facts FINAL WHERE facts.trace_id IN ({wanted}) "
+        f"SELECT {columns} FROM facts FINAL "
+        "WHERE facts.trace_id IN (SELECT trace_id FROM spans WHERE seq = {seq:UInt64}) "
         f"AND facts.start >= fromUnixTimestamp64Nano(toInt64({first}), 'UTC') "
-        f"AND facts.start <= fromUnixTimestamp64Nano(toInt64({last}), 'UTC')"
+        f"AND facts.start <= fromUnixTimestamp64Nano(toInt64({last}), 'UTC')",
+        {"seq": seq},
     )
     if not table.num_rows:
         return pd.DataFrame()
     found: pd.DataFrame = table.to_pandas()
+    found = found[found["trace_id"].isin(extent.index)]
     limits = extent.loc[found["trace_id"]]
     inside = (found["start_ns"].to_numpy() >= limits["min"].to_numpy()) & (
         found["start_ns"].to_numpy() <= limits["max"].to_numpy()

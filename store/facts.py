@@ -19,6 +19,7 @@ from store.requests import NUMBERS, TEXTS, facts_of
 
 _SECOND = 1_000_000_000
 _BUCKET_S = 10
+_LISTED = 2000  # traces named in one statement: bounds its text
 _STEPS = 50  # a part that goes on over more windows than this is taken as far as it was read
 
 
@@ -75,13 +76,19 @@ class FactBuilder:
             reach = Reach(
                 int(growing["min"].min()) - self._window, int(growing["max"].max()) + self._window
             )
-            listed = ", ".join(f"unhex('{trace.hex()}')" for trace in growing.index)
-            more = self._read(f"trace_id IN ({listed})", reach, seq)
+            more = self._read_listed(list(growing.index), reach, seq)
             is_old = spans["trace_id"].isin(growing.index)
             if len(more) == is_old.sum():
                 break
             spans = pd.concat([spans[~is_old], more])
         return spans
+
+    def _read_listed(self, traces: Sequence[bytes], reach: Reach, seq: int) -> pd.DataFrame:
+        found = []
+        for start in range(0, len(traces), _LISTED):
+            listed = ", ".join(f"unhex('{one.hex()}')" for one in traces[start : start + _LISTED])
+            found.append(self._read(f"trace_id IN ({listed})", reach, seq))
+        return pd.concat(found)
 
     def _read(self, traces: str, reach: Reach, seq: int) -> pd.DataFrame:
         texts = ", ".join(f"toString({column}) AS t_{column}" for column in TEXTS)
@@ -117,7 +124,7 @@ WHERE start_ns >= {reach.first} AND start_ns <= {reach.last}""",
         spans = spans.assign(part=parts_of(spans, self._window))
         new = facts_of(spans)
         extent = spans.groupby("trace_id")["start_ns"].agg(["min", "max"])
-        old = read_facts(self._engine, extent)
+        old = read_facts(self._engine, seq, extent)
         write_facts(self._engine, changed(old, new), seq)
         starts = [*old.get("start_ns", ()), *new.get("start_ns", ())]
         return {int(start) // _SECOND // _BUCKET_S * _BUCKET_S for start in starts}

@@ -42,13 +42,15 @@ def settings(stack: Mapping[str, Any]) -> dict[str, Any]:
         },
         "actuators": {
             "tick": "2s",
-            "window": "20s",
+            "window": "15s",
+            "baseline": "90s",
             "stale_after": "30s",
             "lease_ttl": "60s",
-            "verify_within": "40s",
+            "verify_within": "45s",
             "cold_for": "60s",
-            "calm_for": "20s",
+            "calm_for": "15s",
             "undo_every": "5s",
+            "remember_peak": "30s",
             "gateways": [{"name": stack["gateway_name"], "service": "tokenweir-gateway",
                           "slos": ["demo-chat"]}],
             "fleets": [

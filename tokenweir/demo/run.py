@@ -14,10 +14,16 @@ from typing import Any
 
 import httpx
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from base.clock import SystemClock
-from stack.history import history
+from stack.history import body_count, history
 from stack.history_plan import HistorySettings
 from stack.history_send import send_history
 from tokenweir.demo.config import COLD_START_S, MAX_REPLICAS, MIN_REPLICAS, SLO_FILE, write_config
@@ -69,13 +75,12 @@ async def _play(data: Path | None, once: bool, days: int, seed: int, stop: async
     out.print(f"[bold]tokenweir demo[/]  in {folder}", highlight=False)
     async with AsyncExitStack() as exits:
         addresses, stack = await _start(exits, folder)
-        if not await _load_history(addresses, days, seed):
-            return 1
+        await _load_history(addresses, days, seed, stop)
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=15, trust_env=False))
         world = World(http, addresses.http, stack)
         usual = Managed("load", folder / "load.log")
         exits.push_async_callback(usual.stop)
-        await usual.start([*_load(stack, folder), "--duration=forever", f"--rate={USUAL_RATE}",
+        await usual.start([*_load(stack), "--duration=forever", f"--rate={USUAL_RATE}",
                            f"--seed={seed}"])  # fmt: skip
         out.print(f"usual traffic: {USUAL_RATE:g} requests a second, four tenants", style="dim")
         await asyncio.sleep(SETTLE_S)
@@ -141,26 +146,34 @@ async def _until_ready(control: Managed, address: str) -> None:
     raise ProcessFailedError(f"tokenweir is not ready after a minute: see {control.log}")
 
 
-async def _load_history(addresses: Addresses, days: int, seed: int) -> bool:
+async def _load_history(addresses: Addresses, days: int, seed: int, stop: asyncio.Event) -> None:
     """Send a month of spans through the real way in, and wait until all of it is judged."""
     began = time.monotonic()
     end = datetime.now(UTC) - timedelta(minutes=2)
     settings = HistorySettings(end=end, days=days, seed=seed)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=out) as bar:
-        sending = bar.add_task(f"loading {days} days of history", total=None)
-        report = await asyncio.to_thread(send_history, history(settings), addresses.otlp_http)
-        bar.update(sending, total=1, completed=1)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
+               TimeElapsedColumn())  # fmt: skip
+    with Progress(*columns, console=out, transient=True) as bar:
+        sending = bar.add_task(f"loading {days} days of history", total=body_count(settings))
         storing = bar.add_task("storing, joining, counting", total=None)
+
+        def sent(bodies: int) -> None:
+            if stop.is_set():
+                raise ProcessFailedError("stopped while history was loaded")
+            bar.update(sending, completed=bodies)
+
+        report = await asyncio.to_thread(
+            send_history, history(settings), addresses.otlp_http, progress=sent
+        )
         ingest = await _drained(addresses.http)
         bar.update(storing, total=1, completed=1)
     spans = sum(source["accepted"] for source in ingest["sources"])
     took = time.monotonic() - began
     out.print(
-        f"{spans:,} spans of {days} days in {took:.0f} s ({report.bytes / 1e6:.0f} MB over OTLP)",
+        f"loaded {days} days of history: {spans:,} spans in {took:.0f} s, "
+        f"{report.bytes / 1e6:.0f} MB over OTLP",
         highlight=False,
     )
-    return True
 
 
 async def _drained(address: str) -> dict[str, Any]:
@@ -179,17 +192,16 @@ async def _incident(
     exits.push_async_callback(flood.stop)
     out.print(f"\n[bold]incident[/]: {FLOOD_TENANT} floods long prompts ({FLOOD})")
     timeline = Timeline(incident_steps(world), SystemClock())
-    await flood.start([*_load(stack, folder), "--duration=150s", "--rate=0", f"--flood={FLOOD}"])
+    await flood.start([*_load(stack), "--duration=150s", "--rate=0", f"--flood={FLOOD}"])
     passed = await timeline.run(_say)
     out.print()
     out.print(timeline.table())
     return passed
 
 
-def _load(stack: dict[str, Any], folder: Path) -> list[str]:
-    keys = folder / "stack" / "tenant-keys.json"
-    return ["-m", "stack.loadgen", f"--gateway={stack['gateway']}", f"--keys={keys}",
-            f"--model={stack['model']}"]  # fmt: skip
+def _load(stack: dict[str, Any]) -> list[str]:
+    return ["-m", "stack.loadgen", f"--gateway={stack['gateway']}",
+            f"--keys={stack['tenant_keys_file']}", f"--model={stack['model']}"]  # fmt: skip
 
 
 def _say(step: Step) -> None:
