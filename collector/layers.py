@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
-from collector.vocabulary import KINDS, Vocabulary, When
+from collector.vocabulary import KINDS, Rule, Vocabulary, When
 from store.columns import NAME, TEXT, VOCABULARY_COLUMNS
 
 # What a request asked for: what the span says, else what a name such as "POST /v1/messages" says.
@@ -12,15 +13,40 @@ REQUEST_SQL = """multiIf(url_path != '', url_path, startsWith(route, '/'), route
     extract(name, '^[A-Z]+ (/[^ ]*)')) AS request_path,
   if(http_method != '', http_method, extract(name, '^([A-Z]+) /')) AS request_method"""
 
+_LOOKED_UP = {"role", "name", "scope", "service", "operation"}
+
 
 def layer_sql(vocabulary: Vocabulary) -> str:
-    """Write the expression that names a span's layer from its typed columns and `REQUEST_SQL`."""
-    rules = ", ".join(f"{_condition(rule.when)}, '{rule.layer}'" for rule in vocabulary.rules)
-    return f"multiIf({rules}, 'other')"
+    """Write the expression that names a span's layer from its typed columns and `REQUEST_SQL`.
+
+    Rules in a row that ask the same single column become one look-up: the engine analyses this text
+    for every insert.
+    """
+    branches = []
+    for column, rules in groupby(vocabulary.rules, key=_only_column):
+        if column:
+            branches.append(_look_up(column, list(rules)))
+        else:
+            branches.extend(f"{_condition(rule.when)}, '{rule.layer}'" for rule in rules)
+    return f"multiIf({', '.join(branches)}, 'other')"
+
+
+def _only_column(rule: Rule) -> str:
+    asked = [name for name, value in rule.when if value]
+    return asked[0] if len(asked) == 1 and asked[0] in _LOOKED_UP else ""
+
+
+def _look_up(column: str, rules: list[Rule]) -> str:
+    layers: dict[str, str] = {}
+    for rule in rules:
+        for value in getattr(rule.when, column):
+            layers.setdefault(value, rule.layer)
+    found = f"transform({column}, {list(layers)}, {list(layers.values())}, '')"
+    return f"{found} != '', {found}"
 
 
 def _condition(when: When) -> str:
-    kinds = [KINDS[kind] for kind in when.kind]
+    kinds = tuple(KINDS[kind] for kind in when.kind)
     parts = [
         _among("role", when.role),
         _among("name", when.name),
@@ -28,7 +54,7 @@ def _condition(when: When) -> str:
         _any(f"startsWith(scope, {_quote(prefix)})" for prefix in when.scope_prefix),
         _among("service", when.service),
         _among("operation", when.operation),
-        f"kind IN ({', '.join(map(str, kinds))})" if kinds else "",
+        _any(f"kind = {kind}" for kind in kinds),
         _among("request_method", when.method),
         f"match(name, {_quote(when.name_matches)})" if when.name_matches else "",
         f"match(request_path, {_quote(when.path)})" if when.path else "",
@@ -39,8 +65,8 @@ def _condition(when: When) -> str:
     return "(" + " AND ".join(part for part in parts if part) + ")"
 
 
-def _among(expression: str, values: tuple[str, ...]) -> str:
-    return f"{expression} IN ({', '.join(map(_quote, values))})" if values else ""
+def _among(column: str, values: tuple[str, ...]) -> str:
+    return _any(f"{column} = {_quote(value)}" for value in values)
 
 
 def _any(conditions: Iterable[str]) -> str:
@@ -50,7 +76,7 @@ def _any(conditions: Iterable[str]) -> str:
 
 def _has(column: str) -> str:
     text = VOCABULARY_COLUMNS[column] in {NAME, TEXT}
-    return f"{column} != ''" if text else f"{column} IS NOT NULL"
+    return f"({column} != '')" if text else f"({column} IS NOT NULL)"
 
 
 def _quote(text: str) -> str:

@@ -66,8 +66,8 @@ def sorted_sql(prefix: str) -> str:
 def inherited_sql(vocabulary: Vocabulary) -> str:
     """Name what a span inherits from its resource: columns and texts of those that may be."""
     numbers = [number for number, column, _ in _numbered(vocabulary) if column.resource]
-    return f"""arrayFilter((t, c) -> c IN {tuple(numbers)}, r_found, r_columns) AS h_found,
-      arrayFilter(c -> c IN {tuple(numbers)}, r_columns) AS h_columns"""
+    return f"""arrayFilter((t, c) -> has({numbers}, c), r_found, r_columns) AS h_found,
+      arrayFilter(c -> has({numbers}, c), r_columns) AS h_columns"""
 
 
 def leftovers_sql() -> str:

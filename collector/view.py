@@ -1,14 +1,16 @@
-"""The engine's view from OTLP to typed spans, generated from the vocabulary.
+"""The engine's views from OTLP to typed spans, generated from the vocabulary.
 
-    otlp (Null table) -> view -> spans
+    otlp -> flat spans -> typed spans -> spans
+    (Null)    (Null)        (Null)      (stored)
 
-The SELECT is built in layers, so that nothing is computed twice: once per resource, once per
-span, once per attribute, once per column.
+Three views with tables that store nothing between them: the engine analyses a view for every
+insert, and the cost grows with the square of what is nested in one statement.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
 from collector.layers import REQUEST_SQL, layer_sql
 from collector.values_sql import (
@@ -23,93 +25,84 @@ from collector.values_sql import (
 from collector.vocabulary import Vocabulary
 from store.dialect import for_cluster
 from store.engine import Engine
-from store.otlp import LANDING_TABLE
+from store.otlp import ATTRIBUTES, LANDING_TABLE
+
+_FLAT_TABLE = f"""
+CREATE TABLE IF NOT EXISTS otlp_flat (
+  a_names Array(String), a_found Array(String), a_columns Array(UInt32),
+  h_found Array(String), h_columns Array(UInt32),
+  r_service String, r_instance String, r_map Map(String, String),
+  scope_name String, s_trace_id String, s_span_id String, s_parent_id String, s_name String,
+  s_kind Int32, start_ns UInt64, end_ns UInt64, s_code Int32, s_message String,
+  s_events Array(Tuple(time_unix_nano UInt64, name String, attributes {ATTRIBUTES})),
+  s_hash UInt64, credential_tenant String, received_unix_nano UInt64, source String, seq UInt64
+) ENGINE = Null"""
+_TYPED_TABLE = "CREATE TABLE IF NOT EXISTS otlp_typed AS spans ENGINE = Null"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A materialised view; its name carries the digest of its text."""
+
+    prefix: str
+    target: str
+    select: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.prefix}_{hashlib.sha256(self.select.encode()).hexdigest()[:8]}"
 
 
 def install(engine: Engine, vocabulary: Vocabulary) -> None:
-    """Create the landing table and the views of this vocabulary; drop those of another one."""
-    engine.execute(for_cluster(LANDING_TABLE, engine.cluster))
-    wanted = {
-        _named("otlp_to_spans", select_spans(vocabulary)): ("spans", select_spans(vocabulary)),
-        _named("spans_to_unknown_names", select_unknown(vocabulary)): (
-            "unknown_names",
-            select_unknown(vocabulary),
-        ),
-    }
-    found = {
-        row["name"]
-        for row in engine.rows(
-            "SELECT name FROM system.tables WHERE database = currentDatabase() "
-            "AND match(name, '^(otlp_to_spans|spans_to_unknown_names)_')"
-        )
-    }
-    for name in found - set(wanted):
-        engine.execute(for_cluster(f"DROP VIEW IF EXISTS {name}", engine.cluster))
-    for name, (target, select) in wanted.items():
-        if name not in found:
-            statement = f"CREATE MATERIALIZED VIEW IF NOT EXISTS {name} TO {target} AS {select}"
-            engine.execute(for_cluster(statement, engine.cluster))
-
-
-def select_spans(vocabulary: Vocabulary) -> str:
-    """Write the SELECT of the view from `otlp` to `spans`.
-
-    Innermost first: resources, scopes, spans; then ranks, positions, columns, and the layer last.
-    """
-    return f"""
-SELECT * EXCEPT (request_path, request_method), {layer_sql(vocabulary)} AS layer
-FROM (SELECT *, {REQUEST_SQL} FROM (
-  SELECT
-    toDateTime(intDiv(start_ns, 10000000000) * 10, 'UTC') AS bucket,
-    toFixedString(substring(s_trace_id, 1, 16), 16) AS trace_id,
-    toFixedString(substring(s_span_id, 1, 8), 8) AS span_id,
-    toFixedString(substring(s_parent_id, 1, 8), 8) AS parent_span_id,
-    s_name AS name,
-    s_kind AS kind,
-    fromUnixTimestamp64Nano(toInt64(start_ns), 'UTC') AS start,
-    fromUnixTimestamp64Nano(toInt64(greatest(start_ns, end_ns)), 'UTC') AS end,
-    s_code AS status_code,
-    s_message AS status_message,
-    r_service AS service,
-    r_instance AS instance,
-    scope_name AS scope,
-    {typed_sql(vocabulary)},
-    {leftovers_sql()} AS attributes,
-    r_map AS resource,
-    arrayMap(e -> fromUnixTimestamp64Nano(toInt64(e.time_unix_nano), 'UTC'), s_events)
-      AS `events.time`,
-    s_events.name AS `events.name`,
-    arrayMap(e -> mapFromArrays(e.attributes.key, {texts_sql("e.attributes.value")}), s_events)
-      AS `events.attributes`,
-    credential_tenant,
-    source,
-    fromUnixTimestamp64Nano(toInt64(received_unix_nano), 'UTC') AS received,
-    seq,
-    bitOr(bitAnd(s_hash, 0xFFFFFFFFFF000000), bitAnd(bitNot(seq), 0xFFFFFF)) AS version
-  FROM (
-    SELECT *, arrayConcat(a_found, h_found) AS all_found,
-      arrayConcat(a_columns, h_columns) AS all_columns
-    FROM (
-      SELECT *, {sorted_sql("a")} FROM (
-      SELECT *, {ranks_sql("a", vocabulary)} FROM (
-        SELECT * EXCEPT (spans, r_hash), {lists_sql("a", "sp")},
-          sp.trace_id AS s_trace_id, sp.span_id AS s_span_id, sp.parent_span_id AS s_parent_id,
-          sp.name AS s_name, sp.kind AS s_kind, sp.start_time_unix_nano AS start_ns,
-          sp.end_time_unix_nano AS end_ns, sp.status.code AS s_code,
-          sp.status.message AS s_message, sp.events AS s_events,
-          cityHash64(sp, r_hash, scope_name) AS s_hash
-        FROM (
-          SELECT * EXCEPT (scopes), sc.scope.name AS scope_name, sc.spans AS spans
-          FROM ({_resources(vocabulary)}) ARRAY JOIN scopes AS sc
-        ) ARRAY JOIN spans AS sp
-      )
-      )
+    """Create the landing tables and the views of this vocabulary; drop those of another one."""
+    for table in (LANDING_TABLE, _FLAT_TABLE, _TYPED_TABLE):
+        engine.execute(for_cluster(table, engine.cluster))
+    wanted = {view.name: view for view in views_of(vocabulary)}
+    prefixes = "|".join(view.prefix for view in wanted.values())
+    rows = engine.rows(
+        "SELECT name FROM system.tables WHERE database = currentDatabase() "
+        "AND match(name, {pattern:String})",
+        {"pattern": f"^({prefixes})_[0-9a-f]{{8}}$"},
     )
+    found = {row["name"] for row in rows}
+    for name in sorted(found - set(wanted)):
+        engine.execute(for_cluster(f"DROP VIEW IF EXISTS {name}", engine.cluster))
+    for name, view in wanted.items():
+        if name not in found:
+            statement = f"CREATE MATERIALIZED VIEW IF NOT EXISTS {name} TO {view.target}"
+            engine.execute(for_cluster(f"{statement} AS {view.select}", engine.cluster))
+
+
+def views_of(vocabulary: Vocabulary) -> tuple[View, ...]:
+    """Generate the views, last target first: a view must not run before its target's view is."""
+    return (
+        View("spans_to_unknown_names", "unknown_names", _select_unknown(vocabulary)),
+        View("otlp_typed_to_spans", "spans", _select_layered(vocabulary)),
+        View("otlp_flat_to_typed", "otlp_typed", _select_typed(vocabulary)),
+        View("otlp_to_spans", "otlp_flat", _select_flat(vocabulary)),
+    )
+
+
+def _select_flat(vocabulary: Vocabulary) -> str:
+    """Make one row per span, its attributes sorted by what they mean."""
+    return f"""
+SELECT * EXCEPT (a_keys, a_texts, a_ranks), {sorted_sql("a")} FROM (
+  SELECT *, {ranks_sql("a", vocabulary)} FROM (
+    SELECT * EXCEPT (spans, r_hash), {lists_sql("a", "sp")},
+      sp.trace_id AS s_trace_id, sp.span_id AS s_span_id, sp.parent_span_id AS s_parent_id,
+      sp.name AS s_name, sp.kind AS s_kind, sp.start_time_unix_nano AS start_ns,
+      sp.end_time_unix_nano AS end_ns, sp.status.code AS s_code,
+      sp.status.message AS s_message, sp.events AS s_events,
+      cityHash64(sp, r_hash, scope_name) AS s_hash
+    FROM (
+      SELECT * EXCEPT (scopes), sc.scope.name AS scope_name, sc.spans AS spans
+      FROM ({_select_resources(vocabulary)}) ARRAY JOIN scopes AS sc
+    ) ARRAY JOIN spans AS sp
   )
-))"""
+)"""
 
 
-def _resources(vocabulary: Vocabulary) -> str:
+def _select_resources(vocabulary: Vocabulary) -> str:
     return f"""
     SELECT * EXCEPT (r_keys, r_texts, r_ranks, r_names, r_found, r_columns),
       {inherited_sql(vocabulary)},
@@ -127,22 +120,58 @@ def _resources(vocabulary: Vocabulary) -> str:
     )"""
 
 
-def select_unknown(vocabulary: Vocabulary) -> str:
-    """Write the SELECT of the view that counts attribute names nobody has told us about."""
+def _select_typed(vocabulary: Vocabulary) -> str:
+    """Write every column of a span but its layer."""
+    return f"""
+SELECT
+  toDateTime(intDiv(start_ns, 10000000000) * 10, 'UTC') AS bucket,
+  toFixedString(substring(s_trace_id, 1, 16), 16) AS trace_id,
+  toFixedString(substring(s_span_id, 1, 8), 8) AS span_id,
+  toFixedString(substring(s_parent_id, 1, 8), 8) AS parent_span_id,
+  s_name AS name,
+  s_kind AS kind,
+  fromUnixTimestamp64Nano(toInt64(start_ns), 'UTC') AS start,
+  fromUnixTimestamp64Nano(toInt64(greatest(start_ns, end_ns)), 'UTC') AS end,
+  s_code AS status_code,
+  s_message AS status_message,
+  r_service AS service,
+  r_instance AS instance,
+  scope_name AS scope,
+  {typed_sql(vocabulary)},
+  {leftovers_sql()} AS attributes,
+  r_map AS resource,
+  arrayMap(e -> fromUnixTimestamp64Nano(toInt64(e.time_unix_nano), 'UTC'), s_events)
+    AS `events.time`,
+  s_events.name AS `events.name`,
+  arrayMap(e -> mapFromArrays(e.attributes.key, {texts_sql("e.attributes.value")}), s_events)
+    AS `events.attributes`,
+  credential_tenant,
+  source,
+  fromUnixTimestamp64Nano(toInt64(received_unix_nano), 'UTC') AS received,
+  seq,
+  bitOr(bitAnd(s_hash, 0xFFFFFFFFFF000000), bitAnd(bitNot(seq), 0xFFFFFF)) AS version
+FROM (
+  SELECT *, arrayConcat(a_found, h_found) AS all_found,
+    arrayConcat(a_columns, h_columns) AS all_columns
+  FROM otlp_flat
+)"""
+
+
+def _select_layered(vocabulary: Vocabulary) -> str:
+    """Add the layer to a span."""
+    return f"""
+SELECT * EXCEPT (request_path, request_method, layer), {layer_sql(vocabulary)} AS layer
+FROM (SELECT *, {REQUEST_SQL} FROM otlp_typed)"""
+
+
+def _select_unknown(vocabulary: Vocabulary) -> str:
+    """Count the attribute names that nobody has told us about."""
     names = [known for known in vocabulary.known if not known.endswith("*")]
     prefixes = [known.removesuffix("*") for known in vocabulary.known if known.endswith("*")]
     is_known = " OR ".join(
-        [f"name IN ({_quoted(names)})", *(f"startsWith(name, '{prefix}')" for prefix in prefixes)]
+        [f"has({names}, name)", *(f"startsWith(name, '{prefix}')" for prefix in prefixes)]
     )
     return f"""
 SELECT toDate(received) AS day, source, credential_tenant AS tenant, name, count() AS spans
 FROM spans ARRAY JOIN mapKeys(attributes) AS name
 WHERE NOT ({is_known}) GROUP BY day, source, tenant, name"""
-
-
-def _named(prefix: str, select: str) -> str:
-    return f"{prefix}_{hashlib.sha256(select.encode()).hexdigest()[:8]}"
-
-
-def _quoted(names: list[str]) -> str:
-    return ", ".join("'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'" for name in names)

@@ -45,18 +45,18 @@ _VALUE = (
     "string_value String, bool_value String, int_value String, double_value String, "
     "array_value String, kvlist_value String, bytes_value String)"
 )
-_ATTRIBUTES = f"Array(Tuple(key String, value {_VALUE}))"
+ATTRIBUTES = f"Array(Tuple(key String, value {_VALUE}))"
 _SPAN = (
     "Tuple(trace_id String, span_id String, parent_span_id String, name String, kind Int32, "
     "start_time_unix_nano UInt64, end_time_unix_nano UInt64, "
-    f"attributes {_ATTRIBUTES}, "
-    f"events Array(Tuple(time_unix_nano UInt64, name String, attributes {_ATTRIBUTES})), "
+    f"attributes {ATTRIBUTES}, "
+    f"events Array(Tuple(time_unix_nano UInt64, name String, attributes {ATTRIBUTES})), "
     "status Tuple(message String, code Int32))"
 )
 LANDING_TABLE = f"""
 CREATE TABLE IF NOT EXISTS otlp (
   resource_spans Array(Tuple(
-    resource Tuple(attributes {_ATTRIBUTES}),
+    resource Tuple(attributes {ATTRIBUTES}),
     scope_spans Array(Tuple(scope Tuple(name String, version String), spans Array({_SPAN})))
   )),
   credential_tenant String,
