@@ -3,6 +3,9 @@
 Every fact falls in exactly one class: not eligible, excluded, good or bad. A bad one has one
 reason: why the request itself failed, or else the first clause of `good` that it misses. A clause
 that could not be decided, because the fact it reads is unknown, says so: unknown is not good.
+
+A judgement is one number, so that every clause is written, and evaluated, once: 0 not eligible,
+1 good, 3 excluded, and for clause k (from 0) 4 + 2k missed, 5 + 2k unknown.
 """
 
 from __future__ import annotations
@@ -12,41 +15,51 @@ from collections.abc import Sequence
 from slo.compile import is_true, literal, to_sql
 from slo.model import Slo
 
-INELIGIBLE, GOOD, BAD, EXCLUDED = 0, 1, 2, 3
+INELIGIBLE, GOOD, EXCLUDED, FIRST_BAD = 0, 1, 3, 4
 
 
-def class_sql(slo: Slo) -> str:
-    """Write the class of a fact as one of the four numbers."""
-    good = " AND ".join(is_true(clause.expression) for clause in slo.good)
-    eligible = "" if slo.eligible is None else f"NOT {is_true(slo.eligible)}, {INELIGIBLE}, "
-    return f"multiIf({eligible}outcome = 'excluded', {EXCLUDED}, {good}, {GOOD}, {BAD})"
-
-
-def reason_sql(slo: Slo) -> str:
-    """Write why a fact is bad or excluded; meaningless for the others."""
-    failed = "outcome != 'good', if(outcome_reason = '', toString(outcome), outcome_reason)"
-    missed = ", ".join(
-        f"isNull({to_sql(clause.expression)}), {literal(clause.name + ' (unknown)')}, "
-        f"NOT {to_sql(clause.expression)}, {literal(clause.name)}"
-        for clause in slo.good
+def judgements_sql(slos: Sequence[Slo]) -> str:
+    """Write what every SLO makes of a fact: an array of (number from 1, group, judgement)."""
+    each = (
+        f"(toUInt16({number}), {_group(slo)}, {_judgement(slo, number)})"
+        for number, slo in enumerate(slos, start=1)
     )
-    return f"CAST(multiIf({failed}, {missed}, ''), 'String')"
+    return f"[{', '.join(each)}]"
 
 
-def group_sql(slo: Slo) -> str:
+def reason_sql(slos: Sequence[Slo], number: str, judgement: str) -> str:
+    """Write why a fact is bad or excluded, from its judgement; meaningless for a good one."""
+    clauses = ", ".join(
+        "["
+        + ", ".join(
+            literal(text)
+            for clause in slo.good
+            for text in (clause.name, f"{clause.name} (unknown)")
+        )
+        + "]"
+        for slo in slos
+    )
+    failed = "if(outcome_reason = '', toString(outcome), toString(outcome_reason))"
+    return (
+        f"if({judgement} = {EXCLUDED} OR outcome = 'bad', {failed}, "
+        f"[{clauses}][{number}][{judgement} - {FIRST_BAD - 1}])"
+    )
+
+
+def _judgement(slo: Slo, number: int) -> str:
+    eligible = "" if slo.eligible is None else f"NOT {is_true(slo.eligible)}, {INELIGIBLE}, "
+    clauses = ""
+    for position, clause in enumerate(slo.good):
+        met, code = f"met_{number}_{position}", FIRST_BAD + 2 * position
+        clauses += (
+            f"(ifNull(toUInt8({to_sql(clause.expression)}), 2) AS {met}) = 0, {code}, "
+            f"{met} = 2, {code + 1}, "
+        )
+    return f"toUInt16(multiIf({eligible}outcome = 'excluded', {EXCLUDED}, {clauses}{GOOD}))"
+
+
+def _group(slo: Slo) -> str:
     """Write the group of a fact; an unknown member is ''."""
     if not slo.group_by:
         return "CAST([], 'Array(String)')"
     return f"CAST([{', '.join(f'toString({column})' for column in slo.group_by)}], 'Array(String)')"
-
-
-def judged_sql(slos: Sequence[Slo]) -> str:
-    """Write what every SLO makes of a fact: an array of (number from 1, group, class, reason)."""
-    return (
-        "["
-        + ", ".join(
-            f"(toUInt16({number}), {group_sql(slo)}, toUInt8({class_sql(slo)}), {reason_sql(slo)})"
-            for number, slo in enumerate(slos, start=1)
-        )
-        + "]"
-    )

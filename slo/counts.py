@@ -3,20 +3,27 @@
 A row is a pure function of the facts of its bucket, so order, duplicates and lateness cannot
 matter: when facts change, every row of their buckets is written anew, in one statement per table
 for all SLOs. Ten-second rows come from facts, minutes from ten-second rows, hours from minutes;
-where the finer rows are too old to be kept, from facts.
+where the finer rows are too old to be kept, from facts. What readers do not take from a table yet
+(`slo.completeness`) is not written yet.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from base.clock import Clock
 from slo.compile import literal
+from slo.completeness import (
+    Complete,
+    advance_floors,
+    next_until,
+    read_complete,
+    write_complete,
+)
 from slo.model import Slo
 from slo.recount import Buckets, from_facts, from_rows
-from slo.retention import advance_floors
 from slo.schema import TABLES
 from slo.settings import SloSettings
 from store.dialect import for_cluster
@@ -38,8 +45,8 @@ class SloCounts:
         self._clock = clock
         self._lock = threading.Lock()
         self._slos = tuple(slos)
-        self._floors: Mapping[timedelta, int] = {}
-        self._floors_day: int | None = None
+        self._complete: dict[timedelta, Complete] | None = None
+        self._day: int | None = None  # the day of the floors
 
     def refresh(self, buckets: Sequence[datetime], version: int) -> None:
         """Recount the given ten-second buckets and what is made of them. Idempotent."""
@@ -75,6 +82,7 @@ class SloCounts:
         self._forget(built - wanted.keys())
         new = [slo for key, slo in wanted.items() if key not in built]
         self._count_all(new)
+        self._advance(self._newest(), _FIRST_VERSION)
         return [slo.name for slo in new]
 
     def _forget(self, gone: Iterable[tuple[str, str]]) -> None:
@@ -88,54 +96,85 @@ class SloCounts:
     def _count_all(self, slos: Sequence[Slo]) -> None:
         if not slos:
             return
-        days = self._engine.rows("SELECT DISTINCT toDate(start) AS day FROM facts ORDER BY day")
-        for row in days:
-            start = int(datetime.combine(row["day"], datetime.min.time(), UTC).timestamp())
-            self._recount(slos, Buckets(start, start + _DAY), _FIRST_VERSION)
+        for day in self._days():
+            self._recount(slos, Buckets(day, day + _DAY), _FIRST_VERSION)
         for slo in slos:
             self._engine.execute(
                 f"INSERT INTO slo_built VALUES ({literal(slo.name)}, {literal(slo.definition)})"
             )
 
     def _recount_dirty(self, dirty: Sequence[int], version: int) -> None:
-        """Recount listed buckets, day by day where there are many: floors are whole days."""
         for chunk in _chunks(sorted(set(dirty))):
             self._recount(self._slos, Buckets(chunk[0], chunk[-1] + 10, tuple(chunk)), version)
+        self._advance(max(dirty) + 10, version)
 
     def _recount(self, slos: Sequence[Slo], dirty: Buckets, version: int) -> None:
-        complete_from = self._complete_from()
-        finer: timedelta | None = None
+        """Write what is complete of every table anew, finest first."""
         for step in TABLES:
-            finer_floor = None if finer is None else complete_from[finer]
-            for buckets, rows_are_kept in _split(dirty, step, complete_from[step], finer_floor):
-                if finer is not None and rows_are_kept:
-                    statement = from_rows(step, finer, slos, buckets, version)
-                else:
-                    statement = from_facts(step, slos, buckets, version)
-                self._engine.execute(statement)
-            finer = step
+            self._recount_table(step, slos, dirty, self._known()[step], version)
 
-    def _complete_from(self) -> Mapping[timedelta, int]:
-        day = _epoch(self._clock.now()) // _DAY
-        if day != self._floors_day:
-            self._floors = advance_floors(self._engine, self._clock.now(), self._settings)
-            self._floors_day = day
-        return self._floors
+    def _advance(self, newest: int, version: int) -> None:
+        """Make the minutes and hours that have become old enough, then let them be read."""
+        for step in list(TABLES)[1:]:
+            known = self._known()
+            until = next_until(step, newest)
+            if until <= known[step].until:
+                continue
+            new = Complete(known[step].floor, until)
+            for day in self._days():
+                start, end = max(known[step].until, day), min(until, day + _DAY)
+                if start < end:
+                    self._recount_table(step, self._slos, Buckets(start, end), new, version)
+            write_complete(self._engine, step, new)
+            known[step] = new
+
+    def _recount_table(
+        self, step: timedelta, slos: Sequence[Slo], dirty: Buckets, within: Complete, version: int
+    ) -> None:
+        finer = max((each for each in TABLES if each < step), default=None)
+        finer_floor = None if finer is None else self._known()[finer].floor
+        for buckets, rows_are_kept in _split(dirty, step, within, finer_floor):
+            if finer is not None and rows_are_kept:
+                statement = from_rows(step, finer, slos, buckets, version)
+            else:
+                statement = from_facts(step, slos, buckets, version)
+            self._engine.execute(statement)
+
+    def _days(self) -> list[int]:
+        """Name the days that have requests, by the second they begin: work is cut in days."""
+        rows = self._engine.rows("SELECT DISTINCT toDate(start) AS day FROM facts ORDER BY day")
+        return [
+            int(datetime.combine(row["day"], datetime.min.time(), UTC).timestamp()) for row in rows
+        ]
+
+    def _newest(self) -> int:
+        (row,) = self._engine.rows("SELECT max(toUnixTimestamp64Nano(start)) AS at FROM facts")
+        return int(row["at"]) // 10_000_000_000 * 10 + 10
+
+    def _known(self) -> dict[timedelta, Complete]:
+        """Say what is complete, and see to the floors once a day."""
+        now = self._clock.now()
+        if self._complete is None:
+            self._complete = read_complete(self._engine)
+        if self._day != _epoch(now) // _DAY:
+            self._complete = advance_floors(self._engine, self._complete, now, self._settings)
+            self._day = _epoch(now) // _DAY
+        return self._complete
 
 
 def _split(
-    dirty: Buckets, step: timedelta, floor: int, finer_floor: int | None
+    dirty: Buckets, step: timedelta, within: Complete, finer_floor: int | None
 ) -> Iterator[tuple[Buckets, bool]]:
-    """Widen to whole buckets of `step`, drop what is too old, part at the finer table's floor."""
+    """Widen to whole buckets of `step`, keep what is complete, part at the finer table's floor.
+
+    The flag says whether the finer table has the rows.
+    """
     size = round(step.total_seconds())
-    start, end = dirty.start // size * size, -(-dirty.end // size) * size
+    start = max(dirty.start // size * size, within.floor)
+    end = min(-(-dirty.end // size) * size, within.until)
     only = None if dirty.only is None else {at // size * size for at in dirty.only}
-    edge = finer_floor if finer_floor is not None else floor
-    for first, last, rows_are_kept in (
-        (start, min(end, edge), False),
-        (max(start, edge), end, True),
-    ):
-        first = max(first, floor)  # noqa: PLW2901  the table starts there
+    edge = start if finer_floor is None else min(max(start, finer_floor), end)
+    for first, last, rows_are_kept in ((start, edge, False), (edge, end, True)):
         if first >= last:
             continue
         if only is None:

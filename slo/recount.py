@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from slo.classify import BAD, EXCLUDED, GOOD, INELIGIBLE, judged_sql
+from slo.classify import EXCLUDED, FIRST_BAD, GOOD, INELIGIBLE, judgements_sql, reason_sql
 from slo.compile import literal
 from slo.model import Slo
 from slo.schema import TABLES
@@ -31,20 +31,21 @@ def from_facts(step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: 
     counted = f"""
 SELECT {_one_of([slo.name for slo in slos])} AS slo,
   {_one_of([slo.definition for slo in slos])} AS definition, bucket, group,
-  sumIf(n, class = {GOOD}) AS good, sumIf(n, class = {BAD}) AS bad,
-  sumIf(n, class = {EXCLUDED}) AS excluded,
-  sumMapIf(map(reason, n), class = {BAD}) AS bad_reasons,
-  sumMapIf(map(reason, n), class = {EXCLUDED}) AS excluded_reasons
+  sumIf(n, judgement = {GOOD}) AS good, sumIf(n, judgement >= {FIRST_BAD}) AS bad,
+  sumIf(n, judgement = {EXCLUDED}) AS excluded,
+  sumMapIf(map(reason, n), judgement >= {FIRST_BAD}) AS bad_reasons,
+  sumMapIf(map(reason, n), judgement = {EXCLUDED}) AS excluded_reasons
 FROM (
-  SELECT bucket, j.1 AS number, j.2 AS group, j.3 AS class, j.4 AS reason, count() AS n
+  SELECT bucket, j.1 AS number, j.2 AS group, j.3 AS judgement,
+    {reason_sql(slos, "j.1", "j.3")} AS reason, count() AS n
   FROM (
     SELECT toDateTime(intDiv(toUnixTimestamp64Nano(start), {size}000000000) * {size}, 'UTC')
-      AS bucket, arrayJoin({judged_sql(slos)}) AS j
+      AS bucket, outcome, outcome_reason, arrayJoin({judgements_sql(slos)}) AS j
     FROM facts FINAL
     WHERE {_started_within(buckets)}
   )
   WHERE j.3 != {INELIGIBLE}{_only("toUInt32(bucket)", buckets)}
-  GROUP BY bucket, number, group, class, reason
+  GROUP BY bucket, number, group, judgement, reason
 )
 GROUP BY bucket, number, group"""
     return _replacing(step, slos, buckets, version, counted)

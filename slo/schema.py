@@ -2,8 +2,8 @@
 
 `slo_counts_10s`, `slo_counts_1m` and `slo_counts_1h` are pure functions of `facts`: a row is
 recomputed while its bucket is dirty (`slo.counts`), never added to. Read them with FINAL.
-`slo_built` says which definitions have been counted over all stored facts, `slo_floors` from
-where on a table is complete (older rows have been dropped by `slo.retention`).
+`slo_built` says which definitions have been counted over all stored facts, `slo_complete` from
+when until when each table may be read (`slo.completeness`).
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ CREATE TABLE IF NOT EXISTS slo_built (
 ) ENGINE = ReplacingMergeTree()
 ORDER BY (slo, definition)"""
 
-_FLOORS = """
-CREATE TABLE IF NOT EXISTS slo_floors (
+_COMPLETE = """
+CREATE TABLE IF NOT EXISTS slo_complete (
   step UInt32,
-  floor DateTime('UTC')
-) ENGINE = ReplacingMergeTree(floor)
+  floor SimpleAggregateFunction(max, DateTime('UTC')),
+  until SimpleAggregateFunction(max, DateTime('UTC'))
+) ENGINE = AggregatingMergeTree()
 ORDER BY (step)"""
 
 
 def create(engine: Engine) -> None:
     """Create the tables where they do not exist yet."""
-    for statement in (*map(_counts, TABLES.values()), _BUILT, _FLOORS):
+    for statement in (*map(_counts, TABLES.values()), _BUILT, _COMPLETE):
         engine.execute(for_cluster(statement, engine.cluster))

@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from base.durations import format_duration
 from base.errors import BadInput
-from slo.compile import literal
+from slo.completeness import read_complete
+from slo.judged_rows import judged_rows
 from slo.model import Slo
-from slo.retention import floors
 from slo.schema import TABLES
+from slo.windows import NS, cut_span
 from store.engine import Engine
 
 MOST_POINTS = 5000
@@ -32,8 +33,7 @@ def read_series(
 ) -> list[Series]:
     """Sum whole steps that begin in [start, end), aligned to the epoch.
 
-    `step` is a multiple of ten seconds; where the ten-second or minute counts that it needs have
-    been dropped, the steps are missing, never zero.
+    `step` is a multiple of ten seconds. A step without requests has no entry.
     """
     size = round(step.total_seconds())
     if size <= 0 or size % 10 or step != timedelta(seconds=size):
@@ -42,17 +42,14 @@ def read_series(
         raise BadInput("from must be before to")
     if (end - start) / step > MOST_POINTS:
         raise BadInput(f"more than {MOST_POINTS} steps: take a longer step")
-    bucket = max(each for each in TABLES if size % round(each.total_seconds()) == 0)
-    complete_from = floors(engine)[bucket]
+    coarsest = max(each for each in TABLES if size % round(each.total_seconds()) == 0)
     first = -(-int(start.timestamp()) // size) * size
     last = -(-int(end.timestamp()) // size) * size
+    spans = cut_span(first * NS, last * NS, coarsest, read_complete(engine))
     rows = engine.rows(
-        f"SELECT group, toInt64(intDiv(toUInt32(bucket), {size}) * {size}) AS at, "
+        f"SELECT group, toInt64(intDiv(at, {size * NS}) * {size}) AS step, "
         "toInt64(sum(good)) AS g, toInt64(sum(bad)) AS b, toInt64(sum(excluded)) AS x "
-        f"FROM {TABLES[bucket]} FINAL WHERE slo = {literal(slo.name)} "
-        f"AND definition = {literal(slo.definition)} "
-        f"AND bucket >= toDateTime({max(first, complete_from)}, 'UTC') "
-        f"AND bucket < toDateTime({last}, 'UTC') GROUP BY group, at ORDER BY group, at"
+        f"FROM ({judged_rows([slo], spans)}) GROUP BY group, step ORDER BY group, step"
     )
     found: dict[tuple[str, ...], Series] = {}
     for row in rows:
@@ -60,7 +57,7 @@ def read_series(
         if key not in found:
             found[key] = Series(dict(zip(slo.group_by, key, strict=True)))
         series = found[key]
-        series.at.append(datetime.fromtimestamp(row["at"], UTC))
+        series.at.append(datetime.fromtimestamp(row["step"], UTC))
         series.good.append(row["g"])
         series.bad.append(row["b"])
         series.excluded.append(row["x"])

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+from slo.completeness import Complete
 from slo.schema import TABLES
 
 NS = 1_000_000_000
@@ -37,18 +38,28 @@ class Cut:
     spans: Mapping[timedelta, tuple[Span, ...]]
 
 
-def cut(now: datetime, lengths: Iterable[timedelta], floors: Mapping[timedelta, int]) -> Cut:
+def cut(now: datetime, lengths: Iterable[timedelta], complete: Mapping[timedelta, Complete]) -> Cut:
     """Cut windows of these lengths ending at `now`.
 
-    `floors` says from which second on each table is complete; earlier spans are read from facts.
+    `complete` says what may be read from each table; the rest is read from facts.
     """
     end = nanoseconds(now) + 1  # the window is closed at `now`, a span is open at its end
     starts = {length: end - length // _MICROSECOND * 1000 for length in lengths}
     edges = [*sorted(set(starts.values())), end]
     spans: dict[timedelta, list[Span]] = {FACTS: [], **{step: [] for step in TABLES}}
     for start, stop in pairwise(edges):
-        _cut(start, stop, _COARSEST_FIRST, floors, spans)
+        _cut(start, stop, _COARSEST_FIRST, complete, spans)
     return Cut(end, starts, {step: _joined(found) for step, found in spans.items()})
+
+
+def cut_span(
+    start: int, end: int, coarsest: timedelta, complete: Mapping[timedelta, Complete]
+) -> dict[timedelta, tuple[Span, ...]]:
+    """Cut one span of whole ten seconds, reading no table coarser than `coarsest`."""
+    spans: dict[timedelta, list[Span]] = {FACTS: [], **{step: [] for step in TABLES}}
+    steps = tuple(step for step in _COARSEST_FIRST if step <= coarsest)
+    _cut(start, end, steps, complete, spans)
+    return {step: _joined(found) for step, found in spans.items()}
 
 
 def nanoseconds(moment: datetime) -> int:
@@ -60,7 +71,7 @@ def _cut(
     start: int,
     end: int,
     steps: Sequence[timedelta],
-    floors: Mapping[timedelta, int],
+    complete: Mapping[timedelta, Complete],
     out: dict[timedelta, list[Span]],
 ) -> None:
     """Put the whole buckets of the coarsest step in `out` and cut what is left by finer ones."""
@@ -71,14 +82,14 @@ def _cut(
         return
     step, finer = steps[0], steps[1:]
     size = round(step.total_seconds()) * NS
-    first = max(-(-start // size) * size, -(-floors[step] * NS // size) * size)
-    last = end // size * size
+    first = max(-(-start // size) * size, complete[step].floor * NS)
+    last = min(end // size * size, complete[step].until * NS)
     if first >= last:
-        _cut(start, end, finer, floors, out)
+        _cut(start, end, finer, complete, out)
         return
-    _cut(start, first, finer, floors, out)
+    _cut(start, first, finer, complete, out)
     out[step].append((first, last))
-    _cut(last, end, finer, floors, out)
+    _cut(last, end, finer, complete, out)
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:

@@ -13,7 +13,7 @@ from store.engine import Engine
 from store.open import open_engine
 
 _WRITTEN = ("facts", "source_minutes", "slo_counts_10s", "slo_counts_1m", "slo_counts_1h",
-            "slo_built", "slo_floors")  # fmt: skip
+            "slo_built", "slo_complete")  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -118,6 +118,7 @@ def month(opened: Engine) -> list[dict[str, Any]]:
     return facts
 
 
+@pytest.mark.slow
 @given(
     offset=st.one_of(
         st.integers(0, 32 * 86_400 * 10**6),
@@ -127,7 +128,7 @@ def month(opened: Engine) -> list[dict[str, Any]]:
     slo=st.sampled_from([TTFT, ALL, PAIRS]),
 )
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_windows_equal_a_recount_of_every_request_at_any_instant(
     opened: Engine, month: list[dict[str, Any]], offset: int, slo: Slo
@@ -168,14 +169,16 @@ def all_rows(engine: Engine) -> list[list[dict[str, Any]]]:
     return [table_rows(engine, f"slo_counts_{step}") for step in ("10s", "1m", "1h")]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_order_duplicates_corrections_and_restarts_end_in_the_same_rows(
     opened: Engine, seed: int
 ) -> None:
     rng = random.Random(seed)
+    newest = fact(EPOCH + timedelta(hours=4), 1000, ttft_ms=1.0)
     facts = random_facts(rng, 60, timedelta(hours=3))
     corrected = [
         each | {"version": 2, "outcome": "bad", "outcome_reason": "timeout"}
@@ -183,13 +186,14 @@ def test_order_duplicates_corrections_and_restarts_end_in_the_same_rows(
     ]
     gone = [each | {"version": 3, "deleted": 1} for each in rng.sample(facts, 5)]
     empty(opened)
-    put(opened, facts + corrected + gone)
+    put(opened, [*facts, newest, *corrected, *gone])
     keep(opened, [TTFT, PAIRS]).ensure()
     at_once = all_rows(opened)
 
     empty(opened)
     live = keep(opened, [TTFT, PAIRS])
     live.ensure()
+    facts.append(newest)
     rng.shuffle(facts)
     version = 0
     for start in range(0, len(facts), 20):
@@ -220,7 +224,7 @@ def test_a_request_that_moves_to_another_group_leaves_the_old_one(engine: Engine
     put(engine, [first | {"version": 2, "deleted": 1}, second])
     counts.refresh(dirty([first]), 2)
 
-    assert [row["group"] for row in table_rows(engine, "slo_counts_1h")] == [["acme"]]
+    assert [row["group"] for row in table_rows(engine, "slo_counts_10s")] == [["acme"]]
     found = count_windows(engine, [TTFT], [DAY], EPOCH + timedelta(hours=2))[TTFT.name]
     assert [each.group for each in found] == [("acme",)]
 
@@ -243,6 +247,27 @@ def test_a_new_definition_is_counted_over_all_facts_and_the_old_one_forgotten(
     )
     definitions = engine.rows("SELECT DISTINCT definition FROM slo_counts_1h FINAL")
     assert [row["definition"] for row in definitions] == [stricter.definition]
+
+
+def test_a_batch_of_running_traffic_writes_ten_second_rows_only(engine: Engine) -> None:
+    counts = keep(engine, [TTFT])
+    counts.ensure()
+    rows = {}
+    for second in (0, 10, 130, 140, 3900, 3910):
+        one = fact(EPOCH + timedelta(seconds=second), second, ttft_ms=1.0)
+        put(engine, [one])
+        counts.refresh(dirty([one]), second + 1)
+        rows[second] = [len(table) for table in all_rows(engine)]
+
+    # A minute is made two minutes, an hour five minutes after it ended.
+    assert rows == {
+        0: [1, 0, 0],
+        10: [2, 0, 0],
+        130: [3, 0, 0],
+        140: [4, 0, 0],
+        3900: [5, 2, 1],
+        3910: [6, 2, 1],
+    }
 
 
 def test_objective_and_window_can_change_without_counting_again() -> None:

@@ -4,10 +4,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slo.completeness import END_OF_TIME, Complete
 from slo.schema import TABLES
 from slo.windows import FACTS, NS, cut, nanoseconds
 
-NO_FLOOR = dict.fromkeys(TABLES, 0)
+ALL = dict.fromkeys(TABLES, Complete(0, END_OF_TIME))
 
 instants = st.datetimes(datetime(2001, 1, 1), datetime(2060, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 lengths = st.lists(
@@ -15,13 +16,15 @@ lengths = st.lists(
 )
 
 
-@given(instants, lengths, st.integers(0, 2**31))
-def test_the_spans_cover_the_longest_window_once_and_nothing_else(
-    now: datetime, windows: list[timedelta], floor: int
-) -> None:
-    floors = dict.fromkeys(TABLES, floor // 86400 * 86400)
+days = st.integers(0, END_OF_TIME // 86_400).map(lambda day: day * 86_400)
+complete = st.fixed_dictionaries({step: st.builds(Complete, days, days) for step in TABLES})
 
-    pieces = cut(now, windows, floors)
+
+@given(instants, lengths, complete)
+def test_the_spans_cover_the_longest_window_once_and_nothing_else(
+    now: datetime, windows: list[timedelta], known: dict[timedelta, Complete]
+) -> None:
+    pieces = cut(now, windows, known)
 
     spans = sorted(span for found in pieces.spans.values() for span in found)
     assert spans[0][0] == min(pieces.starts.values())
@@ -34,12 +37,13 @@ def test_the_spans_cover_the_longest_window_once_and_nothing_else(
             if step != FACTS:
                 assert start % size == 0
                 assert end % size == 0
-                assert start >= floors[step] * NS
+                assert known[step].floor * NS <= start
+                assert end <= known[step].until * NS
 
 
 @given(instants, lengths)
 def test_no_row_crosses_the_start_of_a_window(now: datetime, windows: list[timedelta]) -> None:
-    pieces = cut(now, windows, NO_FLOOR)
+    pieces = cut(now, windows, ALL)
 
     for step, found in pieces.spans.items():
         size = round(step.total_seconds()) * NS or 1
@@ -50,7 +54,7 @@ def test_no_row_crosses_the_start_of_a_window(now: datetime, windows: list[timed
 
 @given(instants, lengths)
 def test_little_is_read_from_facts(now: datetime, windows: list[timedelta]) -> None:
-    facts = cut(now, windows, NO_FLOOR).spans[FACTS]
+    facts = cut(now, windows, ALL).spans[FACTS]
 
     assert sum(end - start for start, end in facts) <= 20 * NS * (len(windows) + 1)
 
@@ -58,7 +62,7 @@ def test_little_is_read_from_facts(now: datetime, windows: list[timedelta]) -> N
 def test_a_window_is_open_at_its_start_and_closed_at_its_end() -> None:
     now = datetime(2026, 1, 1, 12, 0, 0, 250, tzinfo=UTC)
 
-    pieces = cut(now, [timedelta(seconds=1)], NO_FLOOR)
+    pieces = cut(now, [timedelta(seconds=1)], ALL)
 
     end = nanoseconds(now)
     assert pieces.spans[FACTS] == ((end - NS + 1, end + 1),)
