@@ -73,13 +73,6 @@ def read_names(engine: Engine, window: Window) -> dict[str, list[str]]:
     return {name: sorted(value for value in rows[0][name] if value) for name in _FILTERS}
 
 
-def last_heard(engine: Engine, now: datetime) -> datetime | None:
-    """Find when anything last reported; None: never."""
-    rows = engine.rows(_LAST, {"now": now})
-    last: datetime = rows[0]["last"]
-    return last if rows[0]["n"] else None
-
-
 def quantile(hist: Mapping[int, int], q: float) -> float | None:
     """Read a quantile off a log histogram, in the middle (in log terms) of its bucket."""
     total = sum(hist.values())
@@ -170,11 +163,6 @@ FROM (
   WHERE minute >= toStartOfMinute({from:DateTime64(6, 'UTC')})
     AND minute < {to:DateTime64(6, 'UTC')}
 )
-"""
-
-_LAST = """
-SELECT count() AS n, max(last) AS last FROM source_minutes
-WHERE minute <= {now:DateTime64(6, 'UTC')}
 """
 
 _NAMES = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
@@ -15,15 +16,18 @@ from dashboards.control import AlertView, LeaseView, read_alerts, read_leases
 from dashboards.deps import Deps
 from dashboards.pages import slo_table
 from dashboards.pages.events import firing, timeline
-from dashboards.parts import card, graph, mark_loaded, tile, waiting, waiting_tiles
+from dashboards.parts import card, graph, mark_loaded, problem, tile, waiting, waiting_tiles
 from dashboards.queries import Traffic, read_traffic
 from dashboards.refresh import Seen, only_changed
 from dashboards.state import ViewState, parse_search
 from dashboards.theme import Palette, palette
-from dashboards.wording import UNKNOWN, count, millis, percent, rate
+from dashboards.wording import UNKNOWN, count, millis, moment, percent, rate, span
 from slo.verdict import State, Verdict
+from store.sources import SourceState, watermarks
 
 _PARTS = (
+    ("overview-notice", "children"),
+    ("overview-notice", "hidden"),
     ("overview-tiles", "children"),
     ("overview-slos", "children"),
     ("overview-slo", "children"),
@@ -34,10 +38,14 @@ _PARTS = (
 )
 
 
+_SILENT, _MISSED = timedelta(minutes=2), timedelta(hours=1)
+
+
 def layout() -> Any:
     """Lay out the page; every part is filled by the first refresh."""
     return html.Div(
         [
+            html.Div(id="overview-notice", hidden=True),
             html.Div(waiting_tiles(), id="overview-tiles", className="tiles"),
             html.Div(
                 [
@@ -103,10 +111,13 @@ def register(app: Dash, deps: Deps) -> None:
         traffic = read_traffic(deps.engine, window, state.filters(), now)
         spent = read_burndown(deps.engine, deps.slos(), verdicts)
         through, latency = charts(traffic, window, colours, [*alerts, *leases])
+        missing = notice(watermarks(deps.engine, now), now)
         mark_loaded(deps.clock)
         return only_changed(
             seen,
             {
+                "notice": missing,
+                "noticed": missing is None,
                 "tiles": tiles(traffic, verdicts, alerts, window),
                 "slos": slo_table.table(verdicts, spent, state, search, colours),
                 "slo": detail(verdicts, spent, state, colours, [*alerts, *leases]),
@@ -116,6 +127,35 @@ def register(app: Dash, deps: Deps) -> None:
                 "ttft": latency,
             },
         )
+
+
+def notice(sources: Sequence[SourceState], now: datetime) -> Any:
+    """Say what is missing: everything, everything since a moment, or some sources."""
+    if not sources:
+        return problem(
+            "No telemetry yet",
+            "Send OTLP to the receiver's gRPC or HTTP port, or start `tokenweir demo`;"
+            " GET /api/v1/ingest shows what arrives.",
+            "gray",
+        )
+    newest = max(source.last for source in sources)
+    if now - newest > _SILENT:
+        return problem(
+            f"Nothing was heard for {span(now - newest)}",
+            f"Budgets, alerts and actions are frozen as of {moment(newest, now)}.",
+            "yellow",
+        )
+    # A source that is gone for an hour was taken away; one that is gone for minutes is missed.
+    silent = [s for s in sources if _SILENT < now - s.last < _MISSED]
+    if not silent:
+        return None
+    names = ", ".join(f"{s.layer} {s.instance or s.service}" for s in silent[:4])
+    return problem(
+        f"{len(silent)} of {len(sources)} sources fell silent",
+        f"Numbers are complete only for the others: {names}"
+        + (f" and {len(silent) - 4} more" if len(silent) > 4 else ""),
+        "yellow",
+    )
 
 
 def of_tenant(verdicts: Sequence[Verdict], tenant: str | None) -> list[Verdict]:

@@ -36,7 +36,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def open_instance(
     folder: Path, clock: Clock, *, is_new: bool = True, requests: int = 70_000
 ) -> tuple[FastAPI, Deps, Engine]:
-    """Open the stores in a folder, seed them if they are new, and put the pages on an app."""
+    """Open the stores in a folder and put the pages on an app.
+
+    New stores are filled with `requests` requests; with none they stay empty.
+    """
     engine = store.open_engine(f"chdb://{folder / 'store'}")
     db = open_engine(f"sqlite:///{folder / 'control.db'}")
     slos = documents.load([EXAMPLES / "slo" / "production.yaml"])
@@ -45,7 +48,7 @@ def open_instance(
     slo_schema.create(engine)
     metadata.create_all(db)
     evaluator = Evaluator(engine, slos, SloSettings())
-    if is_new:
+    if is_new and requests:
         seeding.seed(engine, now, requests=requests)
         SloCounts(engine, slos, SloSettings(), clock).ensure()
         _fire(AlertEngine(db, [], AlertSettings(), clock), evaluator, now)

@@ -185,8 +185,8 @@ def test_a_trace_shows_phases_tokens_dollars_conflicts_and_details(visit: Visit)
     visit.open(f"/traces?trace={TRACE}")
     visit.see("#conflicts", "prompt tokens")
     for band in ("queue", "prefill", "decode"):
-        assert visit.page.locator(f"#waterfall .band-{band}").count() == 3
-    assert visit.page.locator("#waterfall .first-token").count() == 6
+        assert visit.page.locator(f"#waterfall .lane .band-{band}").count() == 3
+    assert visit.page.locator("#waterfall .lane .first-token").count() == 6
     row = visit.see("#waterfall a.span-row", "llm_request")
     assert "$" in row.inner_text()
     row.click()

@@ -12,11 +12,16 @@ from cost.read import Window
 from dashboards.budgets import read_burndown
 from dashboards.facts import Cursor, RequestQuery, list_requests
 from dashboards.pages import cost, overview, slo_table
-from dashboards.queries import last_heard, read_names, read_traffic
+from dashboards.queries import read_names, read_traffic
 from dashboards.state import parse_search
 from dashboards.theme import LIGHT
 
 TRACE = "aa" * 16
+REQUEST_FIELDS = {
+    *("request_id", "trace_id", "tenant", "route", "model", "replica", "outcome"),
+    *("outcome_reason", "start", "duration_ms", "ttft_ms", "tpot_ms", "queue_ms"),
+    *("prompt_tokens", "cached_tokens", "completion_tokens", "cost_usd", "attempts", "sources"),
+}
 
 
 @pytest.fixture
@@ -69,13 +74,6 @@ def test_names_for_the_menus_leave_out_the_unknown(deps: Any) -> None:
     assert names["tenant"] == ["acme", "globex", "initech", "umbrella"]
 
 
-def test_the_newest_word_of_any_source_is_known(deps: Any) -> None:
-    heard = last_heard(deps.engine, deps.clock.now())
-
-    assert heard is not None
-    assert abs(deps.clock.now() - heard) < timedelta(minutes=2)
-
-
 def test_following_the_cursor_gives_every_request_once(deps: Any) -> None:
     now = deps.clock.now()
     seen: list[tuple[str, str]] = []
@@ -118,28 +116,7 @@ def test_the_api_gives_requests_with_every_field_and_null_where_unknown(
     answer = client.get("/api/v1/requests", params={"tenant": "acme", "limit": 200}).json()
 
     row = next(r for r in answer["requests"] if r["outcome"] == "good" and r["replica"])
-    for name in [
-        "request_id",
-        "trace_id",
-        "tenant",
-        "route",
-        "model",
-        "replica",
-        "outcome",
-        "outcome_reason",
-        "start",
-        "duration_ms",
-        "ttft_ms",
-        "tpot_ms",
-        "queue_ms",
-        "prompt_tokens",
-        "cached_tokens",
-        "completion_tokens",
-        "cost_usd",
-        "attempts",
-        "sources",
-    ]:
-        assert name in row
+    assert row.keys() >= REQUEST_FIELDS
     assert row["cost_usd"] > 0
     assert row["cost_basis"] == "gpu"
     shed = next(r for r in answer["requests"] if r["outcome_reason"] == "shed")
