@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+import httpx
 from rich.table import Table
 
 from base.clock import Clock
@@ -54,12 +55,18 @@ class Timeline:
         while any(step.seen_at_s is None for step in self.steps) and self.elapsed_s <= limit:
             for step in self.steps:
                 if step.seen_at_s is None and self._may_look(step):
-                    note = await step.check()
+                    note = await self._look(step)
                     if note is not None:
                         step.seen_at_s, step.note = self.elapsed_s, note
                         on_seen(step)
             await asyncio.sleep(self._poll_s)
         return all(step.in_time for step in self.steps)
+
+    async def _look(self, step: Step) -> str | None:
+        try:
+            return await step.check()
+        except httpx.HTTPError:
+            return None  # busy, or restarting: look again
 
     def _may_look(self, step: Step) -> bool:
         if step.after is None:

@@ -38,7 +38,7 @@ class World:
 
     async def pages(self, status: str) -> list[dict[str, Any]]:
         found = await self.read(f"{self._stack['pager']}/pages")
-        return [page for page in found["pages"] if page["status"] == status and SLO in page["key"]]
+        return [page for page in found if page["status"] == status and SLO in page["key"]]
 
     async def ready_replicas(self) -> int:
         return int((await self.read(f"{self._stack['fleet']}/replicas"))["ready"])
