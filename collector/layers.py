@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 
-from collector.vocabulary import KINDS, Rule, Vocabulary, When
+from collector.vocabulary import KINDS, Vocabulary, When
 from store.columns import NAME, TEXT, VOCABULARY_COLUMNS
 
 # What a request asked for: what the span says, else what a name such as "POST /v1/messages" says.
@@ -13,36 +12,11 @@ REQUEST_SQL = """multiIf(url_path != '', url_path, startsWith(route, '/'), route
     extract(name, '^[A-Z]+ (/[^ ]*)')) AS request_path,
   if(http_method != '', http_method, extract(name, '^([A-Z]+) /')) AS request_method"""
 
-_LOOKED_UP = {"role", "name", "scope", "service", "operation"}
-
 
 def layer_sql(vocabulary: Vocabulary) -> str:
-    """Write the expression that names a span's layer from its typed columns and `REQUEST_SQL`.
-
-    Rules in a row that ask the same single column become one look-up: the engine analyses this text
-    for every insert.
-    """
-    branches = []
-    for column, rules in groupby(vocabulary.rules, key=_only_column):
-        if column:
-            branches.append(_look_up(column, list(rules)))
-        else:
-            branches.extend(f"{_condition(rule.when)}, '{rule.layer}'" for rule in rules)
-    return f"multiIf({', '.join(branches)}, 'other')"
-
-
-def _only_column(rule: Rule) -> str:
-    asked = [name for name, value in rule.when if value]
-    return asked[0] if len(asked) == 1 and asked[0] in _LOOKED_UP else ""
-
-
-def _look_up(column: str, rules: list[Rule]) -> str:
-    layers: dict[str, str] = {}
-    for rule in rules:
-        for value in getattr(rule.when, column):
-            layers.setdefault(value, rule.layer)
-    found = f"transform({column}, {list(layers)}, {list(layers.values())}, '')"
-    return f"{found} != '', {found}"
+    """Write the expression that names a span's layer from its typed columns and `REQUEST_SQL`."""
+    rules = ", ".join(f"{_condition(rule.when)}, '{rule.layer}'" for rule in vocabulary.rules)
+    return f"multiIf({rules}, 'other')"
 
 
 def _condition(when: When) -> str:
@@ -54,7 +28,7 @@ def _condition(when: When) -> str:
         _any(f"startsWith(scope, {_quote(prefix)})" for prefix in when.scope_prefix),
         _among("service", when.service),
         _among("operation", when.operation),
-        _any(f"kind = {kind}" for kind in kinds),
+        f"has({list(kinds)}, kind)" if kinds else "",
         _among("request_method", when.method),
         f"match(name, {_quote(when.name_matches)})" if when.name_matches else "",
         f"match(request_path, {_quote(when.path)})" if when.path else "",
@@ -66,7 +40,7 @@ def _condition(when: When) -> str:
 
 
 def _among(column: str, values: tuple[str, ...]) -> str:
-    return _any(f"{column} = {_quote(value)}" for value in values)
+    return f"has([{', '.join(map(_quote, values))}], {column})" if values else ""
 
 
 def _any(conditions: Iterable[str]) -> str:

@@ -93,9 +93,7 @@ def typed_sql(vocabulary: Vocabulary) -> str:
 def _typed(column: Column, texts: list[tuple[str, float]]) -> str:
     kind, text = VOCABULARY_COLUMNS[column.name], texts[0][0]
     if kind == COUNT:
-        return (
-            f"coalesce(toInt64OrNull({text}), accurateCastOrNull(toFloat64OrNull({text}), 'Int64'))"
-        )
+        return f"toInt64OrNull({text})"
     if kind == REAL:
         # NaN and infinity are not measurements
         numbers = [f"toFloat64OrNull({text}) * {factor!r}" for text, factor in texts]

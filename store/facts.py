@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from store.engine import Engine
 from store.fact_rows import changed, read_facts, write_facts
@@ -109,7 +111,7 @@ WHERE start_ns >= {reach.first} AND start_ns <= {reach.last}""",
         )
         if not table.num_rows:
             return pd.DataFrame({"trace_id": [], "start_ns": [], "id": []})
-        spans: pd.DataFrame = table.to_pandas()
+        spans = frame_of(table)
         spans.columns = pd.Index(
             [name.removeprefix("t_").removeprefix("n_") for name in table.column_names]
         )
@@ -149,6 +151,19 @@ LEFT JOIN (
 ) AS kept USING (source, tenant)""",
             {"seq": seq},
         )
+
+
+def frame_of(table: pa.Table) -> pd.DataFrame:
+    """Make a frame whose texts are shared objects: pandas' own text columns copy at every step."""
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_string(column.type):
+            encoded = column.combine_chunks().dictionary_encode()
+            known = np.array(encoded.dictionary.to_pylist(), dtype=object)
+            columns[name] = pd.Series(known[encoded.indices.to_numpy()], dtype=object)
+        else:
+            columns[name] = column.to_pandas()
+    return pd.DataFrame(columns)
 
 
 def clusters(touched: pd.DataFrame, window: int) -> Iterator[Reach]:

@@ -227,5 +227,7 @@ def _sources(members: pd.DataFrame, anchors: pd.Index) -> pd.Series:
     name = members["layer"].str.cat(members["service"], sep=":")
     name = name.str.cat(members["instance"], sep="/").str.rstrip("/")
     pairs = pd.DataFrame({"anchor": members["anchor"], "name": name}).drop_duplicates()
-    listed = pairs.sort_values(["anchor", "name"], kind="stable").groupby("anchor")["name"]
-    return listed.agg(list).reindex(anchors)
+    pairs = pairs.sort_values(["anchor", "name"], kind="stable")
+    ends = np.flatnonzero(np.diff(pairs["anchor"], append=-1)) + 1
+    lists = [list(part) for part in np.split(pairs["name"].to_numpy(object), ends[:-1])]
+    return pd.Series(lists, index=pairs["anchor"].to_numpy()[ends - 1]).reindex(anchors)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from store.engine import Engine
 from store.otlp import MESSAGE, SCHEMA, SpanRecord, framed
 
 __all__ = ["InsertReport", "SpanRecord", "SpanStore"]
 
-CHUNK_BYTES = 6_000_000  # the view needs about 40 bytes of memory for each byte of OTLP
+CHUNK_BYTES = 9_000_000  # the views need about 30 bytes of memory for each byte of OTLP
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,16 @@ class SpanStore:
 
 
 def _chunks(records: Sequence[SpanRecord]) -> Iterator[list[SpanRecord]]:
-    """Cut a batch where the engine's memory asks for it; the same batch is always cut alike."""
+    """Cut a batch evenly where the engine's memory asks for it; the same batch is cut alike."""
+    total = sum(len(record.body) for record in records)
+    even = total / max(1, ceil(total / CHUNK_BYTES))
     chunk: list[SpanRecord] = []
     size = 0
     for record in records:
-        if chunk and size + len(record.body) > CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
         chunk.append(record)
         size += len(record.body)
+        if size >= even:
+            yield chunk
+            chunk, size = [], 0
     if chunk:
         yield chunk
