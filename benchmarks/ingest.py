@@ -40,6 +40,7 @@ from collector.wal_reader import LogReader
 HERE = Path(__file__)
 PYTHON = sys.executable
 CONNECTIONS = 4
+STORED_WITHIN_S = 180
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -145,7 +146,10 @@ def measure(
     measured = Measured(name, spans=load.run())
     measured.behind_mib = setup.waiting_bytes() / 2**20
     measured.wall_s = time.monotonic() - begun
+    deadline = time.monotonic() + STORED_WITHIN_S
     while setup.waiting_bytes():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{name}: not stored within {STORED_WITHIN_S} s; is the store stuck?")
         time.sleep(0.05)
     if rate is None:
         measured.wall_s = time.monotonic() - begun
