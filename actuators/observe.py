@@ -83,11 +83,9 @@ class Observer:
         }
         recent = {**where, "from": now - settings.window, "to": now}
         latencies = self._engine.rows(queries.LATENCIES, recent)[0]
-        lag = _lag(latencies["duration_p95_ms"], settings.window)
-        started = {**where, "from": now - lag - settings.window, "to": now - lag}
-        loads = self._engine.rows(queries.LOADS, started)
+        loads = self._engine.rows(queries.LOADS, recent)
         tenants = tenant_loads(
-            loads, self._baselines(where, started["from"], seen), settings.window
+            loads, self._baselines(where, now - settings.window, seen), settings.window
         )
         seconds = settings.window.total_seconds()
 

@@ -1,8 +1,8 @@
 """The evidence queries, ClickHouse SQL on the request facts.
 
-Rates count requests by their start, in a window shifted back by the usual duration: a request is
-only seen when it has ended, so the youngest starts are always incomplete, and most of all during
-the very queueing that matters here. Latencies and outcomes take what ended in the window.
+Loads, latencies and outcomes take what ended in the window: a request is only seen when it has
+ended, so the youngest starts are always incomplete, and most of all during the very queueing that
+matters here. The usual load of a tenant is taken by start, from before the window.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ _WORK = (
     " + {weight:Float64} * coalesce(completion_tokens, 0))"
 )
 _SHED = "outcome_reason = 'shed'"
+# Turned away unserved, by us or for want of room: offered work all the same.
+_REFUSED = "outcome_reason IN ('shed', 'capacity')"
 _SCOPE = """
   AND (empty({models:Array(String)}) OR has({models:Array(String)}, model))
   AND ({service:String} = ''
@@ -27,14 +29,14 @@ _ENDED = (
 LOADS = f"""
 SELECT tenant, priority,
   count() AS requests,
-  countIf({_SHED}) AS shed,
-  sumIf(coalesce(prompt_tokens, 0), NOT {_SHED}) AS prompt,
-  sumIf(coalesce(completion_tokens, 0), NOT {_SHED}) AS completion,
-  sumIf({_WORK}, NOT {_SHED}) AS work,
-  countIf({_SHED} AND prompt_tokens IS NOT NULL) AS shed_sized,
-  sumIf({_WORK}, {_SHED} AND prompt_tokens IS NOT NULL) AS shed_work
+  countIf({_REFUSED}) AS shed,
+  sumIf(coalesce(prompt_tokens, 0), NOT {_REFUSED}) AS prompt,
+  sumIf(coalesce(completion_tokens, 0), NOT {_REFUSED}) AS completion,
+  sumIf({_WORK}, NOT {_REFUSED}) AS work,
+  countIf({_REFUSED} AND prompt_tokens IS NOT NULL) AS shed_sized,
+  sumIf({_WORK}, {_REFUSED} AND prompt_tokens IS NOT NULL) AS shed_work
 FROM facts FINAL
-WHERE {_STARTED}
+WHERE {_ENDED}
 GROUP BY tenant, priority
 ORDER BY tenant, priority
 """
