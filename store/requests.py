@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from store import lost_links
 from store.lineage import lend, parents_of, trace_lineage
 from store.outcome import ERROR, outcomes_of
 from store.usage import usage_of
@@ -46,7 +47,8 @@ def facts_of(spans: pd.DataFrame) -> pd.DataFrame:
     part = spans["part"].to_numpy()
     parent = np.where((parent >= 0) & (part[parent] == part), parent, -1)
     lineage = trace_lineage(parent, is_request)
-    spans["anchor"] = _with_siblings(spans, parent, lineage.anchor)
+    anchor = _with_siblings(spans, parent, lineage.anchor)
+    spans["anchor"] = lost_links.joined(spans, parent, anchor)
     spans["outer"] = _outer(parent, is_request)
     members = spans[is_request]
     if members.empty:
