@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
+from base.settings import Section
 from cost.pricefile import load_price_book
 from cost.prices import PriceBook
 
 
-class CostSettings(BaseModel):
+class CostSettings(Section):
     """`prices` is the price book; without one, everything is shown as unpriced."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     prices: Path | None = None
 

@@ -66,7 +66,7 @@ def create_app(deps: Deps) -> Dash:
     def route(pathname: str | None) -> Any:
         page = pages.get(pathname or "/")
         if page is None:
-            return problem("There is no such page", f"{pathname} is not one of ours.", "gray")
+            return problem("There is no such page", f"{pathname} is not one of ours.", "calm")
         return page.layout()
 
     return app
@@ -77,6 +77,4 @@ def _report(error: Exception) -> None:
     _log.exception("refresh_failed")
     busy = isinstance(error, Retryable)
     title = "The store is busy" if busy else "This page could not be refreshed"
-    set_props(
-        "problem", {"children": problem(title, f"{error}"[:300], "yellow" if busy else "red")}
-    )
+    set_props("problem", {"children": problem(title, f"{error}"[:300], "warn" if busy else "bad")})

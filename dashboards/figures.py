@@ -18,7 +18,8 @@ from slo.verdict import Verdict
 Event = AlertView | LeaseView
 
 _AREA = {"mode": "lines", "stackgroup": "all"}
-_LINE = {"mode": "lines", "connectgaps": False}
+# Markers keep a measurement between two gaps visible.
+_LINE = {"mode": "lines+markers", "marker": {"size": 3}, "connectgaps": False}
 
 
 def traffic(

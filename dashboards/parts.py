@@ -76,9 +76,9 @@ def nothing(message: str) -> Any:
     return html.Div(message, className="nothing")
 
 
-def problem(title: str, message: str, colour: str) -> Any:
-    """Say what went wrong, above the page."""
-    return dmc.Alert(message, title=title, color=colour, variant="light", className="problem")
+def problem(title: str, message: str, tone: str) -> Any:
+    """Say what is wrong or missing; `tone` is one of bad, warn, calm."""
+    return html.Div([html.B(title), html.Span(message)], className=f"notice notice-{tone}")
 
 
 def sparkline(values: Sequence[float], colour: str, width: int = 84, height: int = 22) -> Any:

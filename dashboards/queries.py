@@ -56,6 +56,21 @@ class Totals:
         return self.good / judged if judged else None
 
 
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A process that says every few seconds that it is alive, and when it last did."""
+
+    role: str
+    name: str
+    last: datetime
+
+
+def read_heartbeats(engine: Engine, now: datetime) -> list[Heartbeat]:
+    """List the processes that beat in the last day; others are silent when they are idle."""
+    rows = engine.rows(_BEATS, {"from": now - timedelta(days=1), "to": now})
+    return [Heartbeat(row["role"], row["name"], row["last"]) for row in rows]
+
+
 def read_traffic(
     engine: Engine, window: Window, filters: Mapping[str, str], now: datetime
 ) -> Traffic:
@@ -163,6 +178,12 @@ FROM (
   WHERE minute >= toStartOfMinute({from:DateTime64(6, 'UTC')})
     AND minute < {to:DateTime64(6, 'UTC')}
 )
+"""
+
+_BEATS = """
+SELECT role, if(instance = '', service, instance) AS name, max(end) AS last FROM alive
+WHERE start >= {from:DateTime64(6, 'UTC')} AND start <= {to:DateTime64(6, 'UTC')}
+GROUP BY role, name ORDER BY role, name
 """
 
 _NAMES = """

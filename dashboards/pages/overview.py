@@ -17,7 +17,7 @@ from dashboards.deps import Deps
 from dashboards.pages import slo_table
 from dashboards.pages.events import firing, timeline
 from dashboards.parts import card, graph, mark_loaded, problem, tile, waiting, waiting_tiles
-from dashboards.queries import Traffic, read_traffic
+from dashboards.queries import Heartbeat, Traffic, read_heartbeats, read_traffic
 from dashboards.refresh import Seen, only_changed
 from dashboards.state import ViewState, parse_search
 from dashboards.theme import Palette, palette
@@ -111,7 +111,8 @@ def register(app: Dash, deps: Deps) -> None:
         traffic = read_traffic(deps.engine, window, state.filters(), now)
         spent = read_burndown(deps.engine, deps.slos(), verdicts)
         through, latency = charts(traffic, window, colours, [*alerts, *leases])
-        missing = notice(watermarks(deps.engine, now), now)
+        beats = read_heartbeats(deps.engine, now)
+        missing = notice(watermarks(deps.engine, now), beats, now)
         mark_loaded(deps.clock)
         return only_changed(
             seen,
@@ -129,32 +130,32 @@ def register(app: Dash, deps: Deps) -> None:
         )
 
 
-def notice(sources: Sequence[SourceState], now: datetime) -> Any:
+def notice(sources: Sequence[SourceState], beats: Sequence[Heartbeat], now: datetime) -> Any:
     """Say what is missing: everything, everything since a moment, or some sources."""
     if not sources:
         return problem(
             "No telemetry yet",
             "Send OTLP to the receiver's gRPC or HTTP port, or start `tokenweir demo`;"
             " GET /api/v1/ingest shows what arrives.",
-            "gray",
+            "calm",
         )
     newest = max(source.last for source in sources)
     if now - newest > _SILENT:
         return problem(
             f"Nothing was heard for {span(now - newest)}",
             f"Budgets, alerts and actions are frozen as of {moment(newest, now)}.",
-            "yellow",
+            "warn",
         )
     # A source that is gone for an hour was taken away; one that is gone for minutes is missed.
-    silent = [s for s in sources if _SILENT < now - s.last < _MISSED]
+    silent = [beat for beat in beats if _SILENT < now - beat.last < _MISSED]
     if not silent:
         return None
-    names = ", ".join(f"{s.layer} {s.instance or s.service}" for s in silent[:4])
+    names = ", ".join(f"{beat.role} {beat.name}" for beat in silent[:4])
+    more = f" and {len(silent) - 4} more" if len(silent) > 4 else ""
     return problem(
-        f"{len(silent)} of {len(sources)} sources fell silent",
-        f"Numbers are complete only for the others: {names}"
-        + (f" and {len(silent) - 4} more" if len(silent) > 4 else ""),
-        "yellow",
+        f"{len(silent)} of {len(beats)} sources fell silent",
+        f"Numbers are complete only for the others: nothing from {names}{more}.",
+        "warn",
     )
 
 

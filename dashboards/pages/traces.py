@@ -195,7 +195,7 @@ def _trace(deps: Deps, state: ViewState, search: str | None) -> tuple[Any, Any, 
 
 def _missing(title: str, why: str, back: str) -> Any:
     return html.Div(
-        [dcc.Link("← Requests", href=back, className="back"), problem(title, why, "gray")],
+        [dcc.Link("← Requests", href=back, className="back"), problem(title, why, "calm")],
         className="stack",
     )
 

@@ -106,8 +106,8 @@ def _conflicts(totals: Totals) -> Any:
 def _conflict(conflict: Mapping[str, Any]) -> list[Any]:
     """Say what is counted, and who says otherwise."""
     name = str(conflict.get("field", "usage")).replace("_", " ")
-    counted = f"{conflict.get('taken', UNKNOWN):,} from {conflict.get('taken_from', UNKNOWN)}"
-    other = f"{conflict.get('layer', UNKNOWN)} says {conflict.get('says', UNKNOWN):,}"
+    counted = f"{_whole(conflict.get('taken'))} from {_text(conflict.get('taken_from'))}"
+    other = f"{_text(conflict.get('layer'))} says {_whole(conflict.get('says'))}"
     return [
         html.B(name),
         html.Span(f"counted: {counted}", className="chip"),
@@ -240,6 +240,10 @@ def _facts(title: str, values: Mapping[str, Any]) -> Any:
         for part in (html.Dt(name), html.Dd(_text(values[name])))
     ] or [part for k, v in values.items() for part in (html.Dt(k), html.Dd(_text(v)))]
     return html.Section([html.H3(title) if title else None, html.Dl(pairs)])
+
+
+def _whole(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else _text(value)
 
 
 def _text(value: Any) -> str:

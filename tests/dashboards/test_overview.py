@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from base.clock import ManualClock
 from cost.read import Window
 from dashboards.pages.overview import notice, tiles
-from dashboards.queries import read_traffic
+from dashboards.queries import Heartbeat, read_traffic
 from store.sources import SourceState
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -25,31 +25,38 @@ PARTS = [
 ]
 
 
-def a_source(name: str, silent_for: timedelta) -> SourceState:
-    return SourceState("engine", "vllm", name, NOW - timedelta(days=1), NOW - silent_for)
+MINUTE = timedelta(minutes=1)
+
+
+def a_source(silent_for: timedelta) -> SourceState:
+    return SourceState("gateway", "gw", "gw-0", NOW - timedelta(days=1), NOW - silent_for)
+
+
+def a_beat(name: str, silent_for: timedelta) -> Heartbeat:
+    return Heartbeat("engine", name, NOW - silent_for)
 
 
 def test_sources_that_are_heard_need_no_notice() -> None:
-    assert notice([a_source("r0", timedelta(seconds=20))], NOW) is None
+    assert notice([a_source(MINUTE / 3)], [a_beat("r0", MINUTE / 3)], NOW) is None
 
 
 def test_a_source_that_fell_silent_is_named() -> None:
-    sources = [a_source("r0", timedelta(seconds=20)), a_source("r1", timedelta(minutes=12))]
+    beats = [a_beat("r0", MINUTE / 3), a_beat("r1", 12 * MINUTE)]
 
-    said = str(notice(sources, NOW))
+    said = str(notice([a_source(MINUTE / 3)], beats, NOW))
 
     assert "1 of 2 sources fell silent" in said
     assert "engine r1" in said
 
 
 def test_a_replica_that_was_taken_away_long_ago_is_not_missed() -> None:
-    sources = [a_source("r0", timedelta(seconds=20)), a_source("r1", timedelta(hours=5))]
+    beats = [a_beat("r0", MINUTE / 3), a_beat("r1", 300 * MINUTE)]
 
-    assert notice(sources, NOW) is None
+    assert notice([a_source(MINUTE / 3)], beats, NOW) is None
 
 
 def test_when_everything_is_silent_the_page_says_since_when_it_is_frozen() -> None:
-    said = str(notice([a_source("r0", timedelta(minutes=12))], NOW))
+    said = str(notice([a_source(12 * MINUTE)], [], NOW))
 
     assert "Nothing was heard for 12m" in said
     assert "frozen as of 11:48:00" in said
