@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from base.durations import parse_duration
-
-
-def _read_duration(value: object) -> object:
-    return parse_duration(value) if isinstance(value, str) else value
+from base.settings import PositiveDuration as Duration
+from base.settings import Section
 
 
-Duration = Annotated[timedelta, BeforeValidator(_read_duration), Field(gt=timedelta(0))]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GatewaySettings(_Section):
+class GatewaySettings(Section):
     """A gateway that polls its shedding policy, and the traffic behind it."""
 
     name: str
@@ -31,7 +21,7 @@ class GatewaySettings(_Section):
     ttl: Duration = timedelta(seconds=60)
 
 
-class FleetSettings(_Section):
+class FleetSettings(Section):
     """A set of identical replicas whose number may be changed."""
 
     name: str
@@ -53,7 +43,7 @@ class FleetSettings(_Section):
         return self
 
 
-class Limits(_Section):
+class Limits(Section):
     """Bounds no decision may cross, whatever the model of the world says."""
 
     max_shed_fraction: float = Field(default=0.9, gt=0, lt=1)
@@ -64,7 +54,7 @@ class Limits(_Section):
     max_scale_up: int = Field(default=4, ge=1)  # one step adds at most this many or doubles
 
 
-class Thresholds(_Section):
+class Thresholds(Section):
     """What counts as a flood, as queueing, as a slow replica."""
 
     queueing_ms: float = Field(default=500, gt=0)
@@ -78,7 +68,7 @@ class Thresholds(_Section):
     enough_requests: int = Field(default=10, ge=1)
 
 
-class ActuatorSettings(_Section):
+class ActuatorSettings(Section):
     """When the loop looks, how long a lease lives, when it undoes."""
 
     enabled: bool = True

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from alerts.model import Severity
-from base.durations import parse_duration
+from base.settings import Duration, Section
 
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
 
 
-def _read_duration(value: Any) -> Any:
-    return parse_duration(value) if isinstance(value, str) else value
-
-
-Duration = Annotated[timedelta, BeforeValidator(_read_duration)]
-
-
-class ReceiverSettings(BaseModel):
+class ReceiverSettings(Section):
     """One place that notifications go to.
 
     A webhook's secret is `whsec_<base64 of 24 to 64 random bytes>` (Standard Webhooks). Its file
     may hold two lines: both sign while a secret is being rotated.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9_.-]+$")
     type: Literal["webhook", "pagerduty", "alertmanager"]
@@ -59,10 +50,8 @@ class ReceiverSettings(BaseModel):
         return self
 
 
-class WatchdogSettings(BaseModel):
+class WatchdogSettings(Section):
     """Where a heartbeat goes for as long as ticking and delivering both work."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str
     interval: Duration = timedelta(minutes=1)
@@ -70,15 +59,13 @@ class WatchdogSettings(BaseModel):
     secret_file: Path | None = None
 
 
-class AlertSettings(BaseModel):
+class AlertSettings(Section):
     """When people are told, and where.
 
     `keep_firing_for` unset means: the short window of the tier that fired.
     `group_wait` collects the groups of one SLO before the first notification; `group_interval`
     spaces news about an incident that is already open, except a louder severity or its end.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     receivers: tuple[ReceiverSettings, ...] = ()
     external_url: str = "http://127.0.0.1:8080"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from base.settings import Section
 
 
-class CollectorSettings(BaseModel):
+class CollectorSettings(Section):
     """How telemetry is let in, and how it is handed to the store."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     otlp_grpc: str = Field("127.0.0.1:4317", description="HOST:PORT of OTLP/gRPC; port 0: any")
     otlp_http: str = Field("127.0.0.1:4318", description="HOST:PORT of OTLP/HTTP; port 0: any")

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
-from base.durations import parse_duration
-
-
-def _read_duration(value: Any) -> Any:
-    return parse_duration(value) if isinstance(value, str) else value
+from base.settings import PositiveDuration as Duration
+from base.settings import Section
 
 
-Duration = Annotated[timedelta, BeforeValidator(_read_duration), Field(gt=timedelta(0))]
-
-
-class SloSettings(BaseModel):
+class SloSettings(Section):
     """How SLOs are judged; what they are is in SLO documents."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     evaluate_every: Duration = Field(
         timedelta(seconds=5), description="how often verdicts are made"

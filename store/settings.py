@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
-from base.durations import parse_duration
-
-
-def _read_duration(value: Any) -> Any:
-    return parse_duration(value) if isinstance(value, str) else value
+from base.settings import PositiveDuration as Duration
+from base.settings import Section
 
 
-Duration = Annotated[timedelta, BeforeValidator(_read_duration), Field(gt=timedelta(0))]
-
-
-class StoreSettings(BaseModel):
+class StoreSettings(Section):
     """Where telemetry is kept, and for how long. Ages are of event time, not of arrival."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str | None = Field(
         None,

@@ -50,6 +50,7 @@ from store.rollup import RollupWriter
 from store.sources import watermarks
 from store.spans import SpanStore
 from tokenweir.acts import action_notes, open_episodes
+from tokenweir.datadir import read_endpoints
 from tokenweir.judge import Judge
 from tokenweir.keys import open_control
 from tokenweir.settings import Settings
@@ -149,6 +150,12 @@ class Parts:
             ),
         ):
             app.include_router(router)
+
+        @app.get("/api/v1/endpoints", tags=["instance"])
+        def endpoints() -> dict[str, Any]:
+            """Say where this instance listens; empty until all of it does."""
+            return read_endpoints(self._settings.data) or {}
+
         pages: Any = WSGIMiddleware(create_app(self._deps()).server)  # two spellings of ASGI
         app.mount("/", pages)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -21,16 +21,15 @@ from pydantic_settings import (
 from actuators.settings import ActuatorSettings
 from alerts.settings import AlertSettings
 from base.errors import ConfigError
+from base.settings import Section
 from collector.settings import CollectorSettings
 from cost.settings import CostSettings
 from slo.settings import SloSettings
 from store.settings import StoreSettings
 
 
-class DatabaseSettings(BaseModel):
+class DatabaseSettings(Section):
     """Control state. `url` unset: SQLite in the data folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: SecretStr | None = Field(None, description="postgresql+psycopg://… or sqlite:///…")
 
