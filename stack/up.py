@@ -15,30 +15,28 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from base.clock import SystemClock
 from base.selfmon import set_up_logging
-from stack.demo_tenants import DEFAULT, KEYS_FILE, open_demo_tenants, parse_tenant, write_private
-from stack.engine_pages import VERSION
-from stack.fleet import (
-    add_fleet_options,
-    cold_start_spans,
-    engine_template,
-    fleet_app,
-    fleet_settings,
-    make_launcher,
+from stack.engine.pages import VERSION
+from stack.fleet.options import add_fleet_options
+from stack.fleet.server import serving_fleet
+from stack.gateway.app import GatewaySettings
+from stack.gateway.demo_tenants import (
+    DEFAULT,
+    KEYS_FILE,
+    open_demo_tenants,
+    parse_tenant,
+    write_private,
 )
-from stack.follow import Follower
-from stack.gateway import Surroundings, read_key, serving_gateway
-from stack.gateway_app import GatewaySettings
-from stack.pager import Pager, new_secret
-from stack.registry import ModelEntry, load_registry
-from stack.replicas import Fleet, Phase, RouterAdmin
-from stack.router import serving_router
-from stack.router_app import RouterSettings
-from stack.serving import Listener, announce, background, listen, until_signalled
-from stack.signature import read_secret
+from stack.gateway.server import Surroundings, serving_gateway
+from stack.pager.app import Pager, new_secret
+from stack.pager.signature import read_secret
+from stack.registry.app import load_registry
+from stack.registry.entries import ModelEntry
+from stack.router.app import RouterSettings
+from stack.router.server import serving_router
+from stack.wire.exposure import warn_if_exposed
+from stack.wire.serving import Listener, announce, listen, until_signalled
 
 
 @asynccontextmanager
@@ -53,23 +51,32 @@ async def running(args: argparse.Namespace) -> AsyncIterator[dict[str, Any]]:
     pager = Pager([read_secret(secret_file.read_text("utf-8"))], SystemClock())
     async with AsyncExitStack() as exits:
         pager_at = await _serve(exits, pager.app, args.pager)
+        warn_if_exposed(args.pager, "pager", "the pages it received, and PagerDuty events")
         registry = load_registry(data / "registry.yaml")
         registry.register(ModelEntry(name=args.model, digests=_digests(args)))
         registry_at = await _serve(exits, registry.app, args.registry)
+        warn_if_exposed(args.registry, "registry", "everything, PUT /models too")
         router_at = await exits.enter_async_context(
             serving_router(
-                RouterSettings(), args.router, otlp_url=args.otlp, registry_url=registry_at.url
+                RouterSettings(),
+                args.router,
+                otlp_url=args.otlp,
+                otlp_key_file=args.otlp_key_file,
+                registry_url=registry_at.url,
             )
         )
-        fleet_at = await exits.enter_async_context(_serving_fleet(args, router_at.url))
+        fleet_at = await exits.enter_async_context(
+            serving_fleet(args, router_at.url, args.fleet, when_ready=True)
+        )
         gateway_at = await exits.enter_async_context(
             serving_gateway(
                 GatewaySettings(router_url=router_at.url, name=args.name),
                 book,
                 Surroundings(
                     otlp_url=args.otlp,
+                    otlp_key_file=args.otlp_key_file,
                     control_url=args.control,
-                    control_key=read_key(args.control_key_file),
+                    control_key_file=args.control_key_file,
                     registry_url=registry_at.url,
                 ),
                 args.listen,
@@ -90,32 +97,6 @@ async def running(args: argparse.Namespace) -> AsyncIterator[dict[str, Any]]:
             "tenants": keys,
             "tenant_keys_file": str(data / KEYS_FILE),
         }
-
-
-@asynccontextmanager
-async def _serving_fleet(args: argparse.Namespace, router_url: str) -> AsyncIterator[Listener]:
-    """Serve the fleet for the block; entered when the first engines are ready."""
-    clock = SystemClock()
-    async with httpx.AsyncClient(trust_env=False) as client:
-        fleet = Fleet(
-            fleet_settings(args),
-            make_launcher(args, client),
-            RouterAdmin(router_url, client),
-            clock,
-            holding=cold_start_spans(engine_template(args), clock),
-        )
-        loops = []
-        if args.follow:
-            loops.append(Follower(args.follow, args.follow_field, fleet, client).run())
-        async with fleet.running(), background(*loops):
-            async with asyncio.timeout(args.ready_within):
-                while fleet.count(Phase.READY) < fleet.desired:  # noqa: ASYNC110  a state, not an event
-                    await asyncio.sleep(0.02)
-            listener = await listen(fleet_app(fleet), args.fleet)
-            try:
-                yield listener
-            finally:
-                await listener.stop()
 
 
 async def _serve(exits: AsyncExitStack, app: Any, address: str) -> Listener:

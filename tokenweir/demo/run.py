@@ -23,9 +23,9 @@ from rich.progress import (
 )
 
 from base.clock import SystemClock
-from stack.history import body_count, history
-from stack.history_plan import HistorySettings
-from stack.history_send import send_history
+from stack.history.month import body_count, history
+from stack.history.plan import HistorySettings
+from stack.history.send import send_history
 from tokenweir.demo.config import COLD_START_S, MAX_REPLICAS, MIN_REPLICAS, SLO_FILE, write_config
 from tokenweir.demo.processes import Managed, ProcessFailedError, free_port
 from tokenweir.demo.steps import World, incident_steps
@@ -200,7 +200,7 @@ async def _incident(
 
 
 def _load(stack: dict[str, Any]) -> list[str]:
-    return ["-m", "stack.loadgen", f"--gateway={stack['gateway']}",
+    return ["-m", "stack.load", f"--gateway={stack['gateway']}",
             f"--keys={stack['tenant_keys_file']}", f"--model={stack['model']}"]  # fmt: skip
 
 
