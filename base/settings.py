@@ -8,10 +8,16 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from base.durations import parse_duration
+from base.errors import BadInput
 
 
 def _read(value: object) -> object:
-    return parse_duration(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_duration(value)
+    except BadInput as error:
+        raise ValueError(str(error)) from None  # pydantic then names the setting
 
 
 Duration = Annotated[timedelta, BeforeValidator(_read)]

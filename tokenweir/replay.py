@@ -45,7 +45,7 @@ async def run_replay(
     if (to is None) == (data is None):
         raise ConfigError("say where to: --to http://127.0.0.1:4318, or --data DIR (one of them)")
     if to is not None:
-        result = await asyncio.to_thread(_send, paths, _otlp_address(to), key)
+        result = await asyncio.to_thread(_send, paths, _otlp_address(to, key), key)
     else:
         assert data is not None  # noqa: S101
         async with _instance(data, slo) as endpoints:
@@ -78,11 +78,11 @@ async def _instance(data: Path, slo: Sequence[Path]) -> AsyncIterator[dict[str, 
         await running_task
 
 
-def _otlp_address(to: str) -> str:
+def _otlp_address(to: str, key: str | None) -> str:
     """Accept the address of the pages as well: an instance knows its OTLP address."""
     with http_client(total_s=5) as http:
         try:
-            answer = http.get(f"{to.rstrip('/')}/api/v1/endpoints")
+            answer = http.get(f"{to.rstrip('/')}/api/v1/endpoints", headers=_headers(key))
             return str(answer.json()["otlp_http"]) if answer.is_success else to
         except (httpx.HTTPError, ValueError, KeyError):
             return to
@@ -104,23 +104,28 @@ def _send(paths: Sequence[Path], address: str, key: str | None) -> ReplayResult:
             bar.update(task, total=at.bytes_total, completed=at.bytes_done, spans=at.spans)
 
         result = replay(paths, Sender(address, SystemClock(), key=key), show)
-        _wait_until_stored(address)
+        _wait_until_stored(address, key)
     return result
 
 
-def _wait_until_stored(address: str) -> None:
+def _wait_until_stored(address: str, key: str | None) -> None:
     """Acknowledged is on disk; return when it can be asked for, too."""
     deadline = time.monotonic() + STORED_WITHIN_S
     with http_client(total_s=5) as http:
         while time.monotonic() < deadline:
             try:
-                waiting = http.get(f"{address.rstrip('/')}/status").json()["log"]["waiting_bytes"]
+                answer = http.get(f"{address.rstrip('/')}/status", headers=_headers(key))
+                waiting = answer.json()["log"]["waiting_bytes"]
             except (httpx.HTTPError, ValueError, KeyError, TypeError):
                 return  # a collector in front, or another OTLP receiver: it does not say
             if not waiting:
                 return
             time.sleep(0.1)
     err.print("sent, but not yet stored: the server is behind", style="yellow")
+
+
+def _headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def _report(result: ReplayResult) -> None:
