@@ -73,7 +73,7 @@ def inherited_sql(vocabulary: Vocabulary) -> str:
 def leftovers_sql() -> str:
     """Write the map of attributes that feed no column, or whose column had a better one."""
     is_left = f"c = {_NO_COLUMN} OR c = before"
-    before = "arrayPushFront(arrayPopBack(a_columns), 0)"
+    before = "arrayShiftRight(a_columns, 1, toUInt32(0))"
     return f"""mapFromArrays(
       arrayFilter((k, c, before) -> {is_left}, a_names, a_columns, {before}),
       arrayFilter((t, c, before) -> {is_left}, a_found, a_columns, {before}))"""

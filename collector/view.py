@@ -1,7 +1,7 @@
 """The engine's views from OTLP to typed spans, generated from the vocabulary.
 
-    otlp -> flat spans -> typed spans -> spans
-    (Null)    (Null)        (Null)      (stored)
+    records -> flat spans -> typed spans -> spans
+    (Null)     (Null)        (Null)        (stored)
 
 Three views with tables that store nothing between them: the engine analyses a view for every
 insert, and the cost grows with the square of what is nested in one statement.
@@ -25,7 +25,7 @@ from collector.values_sql import (
 from collector.vocabulary import Vocabulary
 from store.dialect import for_cluster
 from store.engine import Engine
-from store.otlp import ATTRIBUTES, LANDING_TABLE
+from store.otlp import ATTRIBUTES, LANDING, LANDING_TABLE
 
 _FLAT_TABLE = f"""
 CREATE TABLE IF NOT EXISTS otlp_flat (
@@ -114,7 +114,7 @@ def _select_resources(vocabulary: Vocabulary) -> str:
         SELECT *, {ranks_sql("r", vocabulary)} FROM (
           SELECT credential_tenant, received_unix_nano, source, seq, rs.scope_spans AS scopes,
             cityHash64(rs.resource, credential_tenant) AS r_hash, {lists_sql("r", "rs.resource")}
-          FROM otlp ARRAY JOIN resource_spans AS rs
+          FROM {LANDING} ARRAY JOIN traces.resource_spans AS rs
         )
       )
     )"""

@@ -1,4 +1,4 @@
-"""OTLP trace requests as the engine reads them: schema, landing table, and the fields we append.
+"""OTLP trace requests as the engine reads them: schema, landing table, and our fields around them.
 
 The schema names what is kept of ExportTraceServiceRequest. Arrays, maps and the like are declared
 as bytes (the wire type is the same), because the engine has no recursive types: they are kept
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MESSAGE = "TracesData"
+LANDING = "otlp_records"
+MESSAGE = "Record"
 
 SCHEMA = """syntax = "proto3";
 message AnyValue {
@@ -30,10 +31,10 @@ message Span {
 }
 message ScopeSpans { Scope scope = 1; repeated Span spans = 2; }
 message ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
-message TracesData {
-  repeated ResourceSpans resource_spans = 1;
-  string credential_tenant = 1000; fixed64 received_unix_nano = 1001; string source = 1002;
-  uint64 seq = 1003;
+message TracesData { repeated ResourceSpans resource_spans = 1; }
+message Record {
+  string credential_tenant = 1; fixed64 received_unix_nano = 2; string source = 3; uint64 seq = 4;
+  TracesData traces = 5;
 }
 """
 
@@ -54,18 +55,18 @@ _SPAN = (
     "status Tuple(message String, code Int32))"
 )
 LANDING_TABLE = f"""
-CREATE TABLE IF NOT EXISTS otlp (
-  resource_spans Array(Tuple(
+CREATE TABLE IF NOT EXISTS {LANDING} (
+  traces Tuple(resource_spans Array(Tuple(
     resource Tuple(attributes {ATTRIBUTES}),
     scope_spans Array(Tuple(scope Tuple(name String, version String), spans Array({_SPAN})))
-  )),
+  ))),
   credential_tenant String,
   received_unix_nano UInt64,
   source String,
   seq UInt64
 ) ENGINE = Null"""
 
-_CREDENTIAL_TENANT, _RECEIVED, _SOURCE, _SEQ = 1000, 1001, 1002, 1003
+_CREDENTIAL_TENANT, _RECEIVED, _SOURCE, _SEQ, _TRACES = 1, 2, 3, 4, 5
 _BYTES, _FIXED64, _VARINT = 2, 1, 0
 
 
@@ -83,19 +84,21 @@ class SpanRecord:
 
 
 def framed(record: SpanRecord, seq: int) -> bytes:
-    """Frame one record for `FORMAT Protobuf`: its length, the body, our own fields.
+    """Frame one record for `FORMAT Protobuf`: its length, our own fields, the body.
 
-    Ours come last: protobuf keeps the last value of a field, so a client can't forge them.
+    The body is a field of our message, so nothing a client writes in it can pass for ours.
     """
-    ours = (
+    head = (
         _text(_CREDENTIAL_TENANT, record.tenant)
         + _tag(_RECEIVED, _FIXED64)
         + record.received_ns.to_bytes(8, "little")
         + _text(_SOURCE, record.source)
         + _tag(_SEQ, _VARINT)
         + _varint(seq)
+        + _tag(_TRACES, _BYTES)
+        + _varint(len(record.body))
     )
-    return _varint(len(record.body) + len(ours)) + record.body + ours
+    return _varint(len(head) + len(record.body)) + head + record.body
 
 
 def _text(field: int, text: str) -> bytes:

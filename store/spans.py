@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from store.engine import Engine
-from store.otlp import MESSAGE, SCHEMA, SpanRecord, framed
+from store.otlp import LANDING, MESSAGE, SCHEMA, SpanRecord, framed
 
 __all__ = ["InsertReport", "SpanRecord", "SpanStore"]
 
@@ -37,7 +37,7 @@ class SpanStore:
         """
         for number, chunk in enumerate(_chunks(records)):
             data = b"".join(framed(record, seq) for record in chunk)
-            self._engine.insert_protobuf("otlp", data, SCHEMA, MESSAGE, f"{token}-{number}")
+            self._engine.insert_protobuf(LANDING, data, SCHEMA, MESSAGE, f"{token}-{number}")
         counted = self._engine.rows(
             "SELECT sum(accepted) AS spans FROM ingest_batches WHERE seq = {seq:UInt64}",
             {"seq": seq},
