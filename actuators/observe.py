@@ -221,9 +221,3 @@ class Observer:
             return Stale(last, at, now - at)
         self._last[name] = (now, state)
         return Known(state, now, source=f"fleet {name}")
-
-
-def _lag(duration_p95_ms: float | None, window: timedelta) -> timedelta:
-    """Return how far back starts are complete: the usual duration, at most one window."""
-    usual = finite(duration_p95_ms)
-    return min(timedelta(milliseconds=usual), window) if usual is not None else timedelta()

@@ -12,8 +12,11 @@ _WORK = (
     " + {weight:Float64} * coalesce(completion_tokens, 0))"
 )
 _SHED = "outcome_reason = 'shed'"
-# Turned away unserved, by us or for want of room: offered work all the same.
-_REFUSED = "outcome_reason IN ('shed', 'capacity')"
+# Turned away by us or for want of room, or given up while waiting: offered work all the same.
+_REFUSED = (
+    "(outcome_reason IN ('shed', 'capacity')"
+    " OR (outcome_reason IN ('timeout', 'client_gone') AND completion_tokens IS NULL))"
+)
 _SCOPE = """
   AND (empty({models:Array(String)}) OR has({models:Array(String)}, model))
   AND ({service:String} = ''
@@ -57,7 +60,6 @@ SELECT
   quantileExact(0.95)(queue_ms) AS queue_p95_ms,
   quantileExact(0.5)(ttft_ms) AS ttft_p50_ms,
   quantileExact(0.95)(ttft_ms) AS ttft_p95_ms,
-  quantileExactIf(0.95)(duration_ms, NOT {_SHED}) AS duration_p95_ms,
   countIf(outcome = 'good') AS good,
   countIf(outcome = 'bad' AND NOT {_SHED}) AS bad
 FROM facts FINAL

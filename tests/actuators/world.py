@@ -262,7 +262,6 @@ class World:
             "queue_p95_ms": quantile(0.95),
             "ttft_p50_ms": quantile(0.5) + 100,
             "ttft_p95_ms": quantile(0.95) + 100,
-            "duration_p95_ms": 1000.0 if total else None,
             "good": total - failed,
             "bad": failed,
         }
