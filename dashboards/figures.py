@@ -26,12 +26,8 @@ def traffic(
     frame: pd.DataFrame, window: Window, colours: Palette, events: Sequence[Event] = ()
 ) -> go.Figure:
     """Stack good, bad and excluded requests per second."""
-    figure = go.Figure(layout=layout(colours, unit="requests/s"))
-    for name, colour in (
-        ("good", colours.good),
-        ("excluded", colours.excluded),
-        ("bad", colours.bad),
-    ):
+    figure = go.Figure(layout=layout(colours))
+    for name, colour in traffic_colours(colours).items():
         figure.add_trace(
             go.Scatter(
                 x=frame.index,
@@ -46,22 +42,23 @@ def traffic(
     return mark_events(figure, events, window, colours)
 
 
+def traffic_colours(colours: Palette) -> dict[str, str]:
+    """Name what the traffic chart stacks, from the bottom."""
+    return {"good": colours.good, "excluded": colours.excluded, "bad": colours.bad}
+
+
 def latency(
     frame: pd.DataFrame, window: Window, colours: Palette, events: Sequence[Event] = ()
 ) -> go.Figure:
     """Draw time to first token: the median, and how far the tail is from it."""
-    figure = go.Figure(layout=layout(colours, unit="TTFT, ms"))
-    for column, name, colour, width in (
-        ("ttft_p99", "p99", colours.series[4], 1.2),
-        ("ttft_p95", "p95", colours.series[1], 1.6),
-        ("ttft_p50", "p50", colours.accent, 1.6),
-    ):
+    figure = go.Figure(layout=layout(colours))
+    for name, colour in reversed(latency_colours(colours).items()):
         figure.add_trace(
             go.Scatter(
                 x=frame.index,
-                y=frame[column],
+                y=frame[f"ttft_{name}"],
                 name=name,
-                line={"width": width, "color": colour},
+                line={"width": 1.5, "color": colour},
                 hovertemplate="%{y:,.0f} ms",
                 **_LINE,
             )
@@ -69,11 +66,16 @@ def latency(
     return mark_events(figure, events, window, colours)
 
 
+def latency_colours(colours: Palette) -> dict[str, str]:
+    """Name the quantiles, the median first."""
+    return {"p50": colours.accent, "p95": colours.series[1], "p99": colours.series[4]}
+
+
 def burndown(
     points: Sequence[BudgetPoint], verdict: Verdict, colours: Palette, events: Sequence[Event] = ()
 ) -> go.Figure:
     """Draw the budget left over the window, with the even spend it may not exceed."""
-    shape = layout(colours, unit="budget left, %")
+    shape = layout(colours, height=250)
     shape["yaxis"] |= {"rangemode": "normal", "ticksuffix": "", "zeroline": True}
     shape["yaxis"]["zerolinecolor"] = colours.bad
     figure = go.Figure(layout=shape)
@@ -110,8 +112,8 @@ def spend(frame: pd.DataFrame, window: Window, colours: Palette, step_hours: int
     `frame` is indexed by the step's start; "other", "overhead" and "idle" are columns beside the
     groups. Steps touch, as hours do: it is an area with honest edges. The page has the legend.
     """
-    shape = layout(colours, unit="$ per hour", height=260)
-    figure = go.Figure(layout=shape | {"barmode": "stack", "bargap": 0, "showlegend": False})
+    shape = layout(colours, height=260)
+    figure = go.Figure(layout=shape | {"barmode": "stack", "bargap": 0})
     step_ms = step_hours * 3_600_000
     for name, colour in spend_colours(frame, colours).items():
         figure.add_trace(
@@ -151,7 +153,7 @@ def mark_events(
             if start < end:
                 shapes.append(_band(start, end, colours.bad))
     shapes += [_tick(act.created_at, colours.warn) for act in acts]
-    notes = [*figure.layout.annotations, *_notes(acts, window, colours.warn)]
+    notes = _notes(acts, window, colours.warn)
     figure.update_layout(shapes=shapes, annotations=notes, xaxis_range=[window.start, window.end])
     return figure
 
@@ -162,9 +164,9 @@ def faded(colour: str, alpha: float) -> str:
     return f"rgba({r},{g},{b},{alpha})"
 
 
-def empty(colours: Palette, message: str, height: int = 240) -> go.Figure:
+def empty(colours: Palette, message: str, height: int = 222) -> go.Figure:
     """Draw nothing, and say why."""
-    shape = layout(colours, unit="", height=height)
+    shape = layout(colours, height)
     shape["xaxis"] = shape["yaxis"] = {"visible": False}
     shape["annotations"] = [
         {

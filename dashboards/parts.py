@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-import dash_mantine_components as dmc
 from dash import dcc, html, set_props
 
 from base.clock import Clock
@@ -38,22 +37,22 @@ def card(title: str, body: Any, note: Any = None, **attributes: Any) -> Any:
     )
 
 
-def graph(name: str, height: int = 240) -> Any:
-    """Make room for a chart; its figure comes with the first refresh."""
+def graph(name: str, figure: Any) -> Any:
+    """Show a chart; Plotly is loaded and draws only once there is something to draw."""
     return dcc.Graph(
         id=name,
+        figure=figure,
         config={"displayModeBar": False, "responsive": True, "doubleClick": "reset"},
-        style={"height": height},
-        figure={
-            "layout": {
-                "paper_bgcolor": "rgba(0,0,0,0)",
-                "plot_bgcolor": "rgba(0,0,0,0)",
-                "xaxis": {"visible": False},
-                "yaxis": {"visible": False},
-                "height": height,
-            }
-        },
+        style={"height": figure.layout.height},
     )
+
+
+def keys(colours: Mapping[str, str]) -> list[Any]:
+    """Name a chart's colours beside it, where words may wrap."""
+    return [
+        html.Span([html.I(className="swatch", style={"background": colour}), name], className="key")
+        for name, colour in colours.items()
+    ]
 
 
 def badge(text: str, tone: str) -> Any:
@@ -61,14 +60,14 @@ def badge(text: str, tone: str) -> Any:
     return html.Span(text, className=f"badge badge-{tone}")
 
 
-def waiting(lines: int) -> Any:
-    """Hold the place of lines that are being read."""
-    return html.Div([dmc.Skeleton(height=12) for _ in range(lines)], className="waiting")
+def waiting(height: int) -> Any:
+    """Hold the place of what is being read."""
+    return html.Div(className="waiting", style={"height": height}, **aria(busy="true"))
 
 
 def waiting_tiles() -> list[Any]:
     """Hold the place of a page's six numbers."""
-    return [html.Div(waiting(3), className="tile") for _ in range(6)]
+    return [html.Div(waiting(54), className="tile") for _ in range(6)]
 
 
 def nothing(message: str) -> Any:

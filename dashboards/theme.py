@@ -85,8 +85,11 @@ def palette(scheme: str | None) -> Palette:
     return DARK if scheme == "dark" else LIGHT
 
 
-def layout(colours: Palette, *, unit: str, height: int = 240) -> dict[str, Any]:
-    """Lay out every chart alike: thin grid, unit over the axis, one hover box, no toolbar."""
+def layout(colours: Palette, height: int = 222) -> dict[str, Any]:
+    """Lay out every chart alike: thin grid, one hover box, no toolbar.
+
+    Legend and unit are on the page, in its own type and cheaper to draw.
+    """
     axis = {
         "gridcolor": colours.grid,
         "linecolor": colours.border,
@@ -95,7 +98,7 @@ def layout(colours: Palette, *, unit: str, height: int = 240) -> dict[str, Any]:
     }
     return {
         "height": height,
-        "margin": {"l": 52, "r": 12, "t": 32, "b": 30},
+        "margin": {"l": 48, "r": 14, "t": 10, "b": 40},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": FONT, "size": 12, "color": colours.text},
@@ -105,17 +108,7 @@ def layout(colours: Palette, *, unit: str, height: int = 240) -> dict[str, Any]:
             "bordercolor": colours.border,
             "font": {"color": colours.text, "size": 12, "family": FONT},
         },
-        "showlegend": True,
-        "legend": {
-            "orientation": "h",
-            "x": 1,
-            "xanchor": "right",
-            "y": 1.02,
-            "yanchor": "bottom",
-            "font": {"color": colours.dim, "size": 11},
-            "bgcolor": "rgba(0,0,0,0)",
-            "itemclick": "toggle",
-        },
+        "showlegend": False,
         "xaxis": {
             **axis,
             "showgrid": False,
@@ -124,23 +117,8 @@ def layout(colours: Palette, *, unit: str, height: int = 240) -> dict[str, Any]:
             "tickcolor": colours.border,
         },
         "yaxis": {**axis, "rangemode": "tozero", "showline": False, "nticks": 6},
-        "annotations": [
-            {
-                "text": unit,
-                "xref": "paper",
-                "yref": "paper",
-                "x": 0,
-                "xshift": -44,
-                "yshift": 7,
-                "y": 1.0,
-                "yanchor": "bottom",
-                "xanchor": "left",
-                "showarrow": False,
-                "font": {"size": 11, "color": colours.dim},
-            }
-        ],
         "uirevision": "keep",
-        "transition": {"duration": 0},
+        "template": "none",
     }
 
 

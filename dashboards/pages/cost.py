@@ -17,7 +17,7 @@ from dashboards import figures
 from dashboards.deps import Deps
 from dashboards.grids import TABLE, formatted, grid_options, number
 from dashboards.memo import Memo
-from dashboards.parts import card, graph, mark_loaded, tile, waiting_tiles
+from dashboards.parts import card, graph, keys, mark_loaded, tile, waiting, waiting_tiles
 from dashboards.refresh import Seen, only_changed
 from dashboards.spend import spend_frame, step_hours
 from dashboards.state import parse_search
@@ -43,7 +43,10 @@ def layout() -> Any:
             card(
                 "Spend",
                 html.Div(
-                    [graph("cost-spend", 260), html.Div(id="cost-legend", className="legend")]
+                    [
+                        html.Div(waiting(260), id="cost-spend-box"),
+                        html.Div(id="cost-legend", className="legend"),
+                    ]
                 ),
                 id="spend",
                 note=html.Span(id="cost-sum"),
@@ -91,7 +94,7 @@ def register(app: Dash, deps: Deps) -> None:
 
     @app.callback(
         Output("cost-tiles", "children"),
-        Output("cost-spend", "figure"),
+        Output("cost-spend-box", "children"),
         Output("cost-legend", "children"),
         Output("cost-sum", "children"),
         Output("cost-rows", "rowData"),
@@ -122,8 +125,8 @@ def register(app: Dash, deps: Deps) -> None:
             seen,
             {
                 "tiles": tiles(bill.totals),
-                "spend": chart(frame, window, colours),
-                "legend": legend(frame, colours),
+                "spend": graph("cost-spend", chart(frame, window, colours)),
+                "legend": ["$ per hour", *keys(figures.spend_colours(frame, colours))],
                 "sum": reconciliation(bill.totals),
                 "rows": rows(bill, state.tenant),
                 "columns": columns(state.by),
@@ -168,14 +171,6 @@ def chart(frame: pd.DataFrame, window: Window, colours: Palette) -> Any:
     if not len(frame.columns):
         return figures.empty(colours, "Nothing with a price ran in this time range", 260)
     return figures.spend(frame, window, colours, step_hours(window))
-
-
-def legend(frame: pd.DataFrame, colours: Palette) -> list[Any]:
-    """Name the colours below the chart, where they may wrap."""
-    return [
-        html.Span([html.I(className="swatch", style={"background": colour}), name], className="key")
-        for name, colour in figures.spend_colours(frame, colours).items()
-    ]
 
 
 def reconciliation(totals: CostTotals) -> Any:

@@ -16,7 +16,7 @@ from dashboards.control import AlertView, LeaseView, read_alerts, read_leases
 from dashboards.deps import Deps
 from dashboards.pages import slo_table
 from dashboards.pages.events import firing, timeline
-from dashboards.parts import card, graph, mark_loaded, problem, tile, waiting, waiting_tiles
+from dashboards.parts import card, graph, keys, mark_loaded, problem, tile, waiting, waiting_tiles
 from dashboards.queries import Heartbeat, Traffic, read_heartbeats, read_traffic
 from dashboards.refresh import Seen, only_changed
 from dashboards.state import ViewState, parse_search
@@ -25,7 +25,7 @@ from dashboards.wording import UNKNOWN, count, millis, moment, percent, rate, sp
 from slo.verdict import State, Verdict
 from store.sources import SourceState, watermarks
 
-_PARTS = (
+PARTS = (
     ("overview-notice", "children"),
     ("overview-notice", "hidden"),
     ("overview-tiles", "children"),
@@ -33,8 +33,10 @@ _PARTS = (
     ("overview-slo", "children"),
     ("overview-firing", "children"),
     ("overview-done", "children"),
-    ("overview-traffic", "figure"),
-    ("overview-ttft", "figure"),
+    ("overview-traffic-box", "children"),
+    ("overview-traffic-keys", "children"),
+    ("overview-ttft-box", "children"),
+    ("overview-ttft-keys", "children"),
 )
 
 
@@ -53,7 +55,7 @@ def layout() -> Any:
                         [
                             card(
                                 "Objectives",
-                                html.Div(waiting(7), id="overview-slos"),
+                                html.Div(waiting(256), id="overview-slos"),
                                 id="objectives",
                             ),
                             html.Div(id="overview-slo"),
@@ -64,11 +66,13 @@ def layout() -> Any:
                         [
                             card(
                                 "Firing now",
-                                html.Div(waiting(2), id="overview-firing"),
+                                html.Div(waiting(90), id="overview-firing"),
                                 id="firing",
                             ),
                             card(
-                                "What was done", html.Div(waiting(3), id="overview-done"), id="done"
+                                "What was done",
+                                html.Div(waiting(120), id="overview-done"),
+                                id="done",
                             ),
                         ],
                         className="stack rail",
@@ -78,8 +82,18 @@ def layout() -> Any:
             ),
             html.Div(
                 [
-                    card("Traffic", graph("overview-traffic"), id="traffic"),
-                    card("Time to first token", graph("overview-ttft"), id="ttft"),
+                    card(
+                        "Traffic",
+                        html.Div(waiting(222), id="overview-traffic-box"),
+                        note=html.Span(id="overview-traffic-keys", className="legend"),
+                        id="traffic",
+                    ),
+                    card(
+                        "Time to first token",
+                        html.Div(waiting(222), id="overview-ttft-box"),
+                        note=html.Span(id="overview-ttft-keys", className="legend"),
+                        id="ttft",
+                    ),
                 ],
                 className="halves",
             ),
@@ -94,7 +108,7 @@ def register(app: Dash, deps: Deps) -> None:
     """Fill the page now, on every change of the address or the theme, and every few seconds."""
 
     @app.callback(
-        *[Output(name, field) for name, field in _PARTS],
+        *[Output(name, field) for name, field in PARTS],
         Output("overview-seen", "data"),
         Input("url", "search"),
         Input("scheme", "data"),
@@ -124,8 +138,10 @@ def register(app: Dash, deps: Deps) -> None:
                 "slo": detail(verdicts, spent, state, colours, [*alerts, *leases]),
                 "firing": firing(alerts, now),
                 "done": timeline(leases, now),
-                "traffic": through,
-                "ttft": latency,
+                "traffic": graph("overview-traffic", through),
+                "traffic keys": ["requests/s", *keys(figures.traffic_colours(colours))],
+                "ttft": graph("overview-ttft", latency),
+                "ttft keys": ["ms", *keys(figures.latency_colours(colours))],
             },
         )
 

@@ -125,12 +125,11 @@ def detail(verdict: Verdict, figure: Any) -> Any:
         ],
         className="slo-side",
     )
-    chart = graph("overview-burndown", 260)
-    chart.figure = figure
+    chart = graph("overview-burndown", figure)
     return card(
         "Error budget",
         html.Div([html.Div(chart, className="grow"), side], className="slo-detail"),
-        note=[html.B(verdict.slo), *_chips(verdict), _objective(verdict)],
+        note=[html.B(verdict.slo), *_chips(verdict), _objective(verdict), _key()],
     )
 
 
@@ -206,6 +205,10 @@ def _bar(left: float | None) -> Any:
 
 def _chips(verdict: Verdict) -> list[Any]:
     return [html.Span(v or "unknown", className="chip", title=k) for k, v in verdict.group.items()]
+
+
+def _key() -> Any:
+    return html.Span("budget left, %; dotted: even spend", className="dim")
 
 
 def _objective(verdict: Verdict) -> Any:

@@ -66,14 +66,6 @@ def test_a_step_without_data_is_a_gap() -> None:
     assert not any(trace.connectgaps for trace in figure.data)
 
 
-def test_the_unit_is_over_the_axis() -> None:
-    texts = [
-        note.text for note in figures.latency(traffic_frame(), WINDOW, LIGHT).layout.annotations
-    ]
-
-    assert "TTFT, ms" in texts
-
-
 def test_an_alert_that_still_fires_reaches_the_right_edge() -> None:
     figure = figures.traffic(traffic_frame(), WINDOW, LIGHT, [an_alert(minutes=20)])
 
@@ -92,7 +84,7 @@ def test_acts_too_close_to_read_are_named_together() -> None:
 
     figure = figures.traffic(traffic_frame(), WINDOW, LIGHT, events)
 
-    assert [note.text for note in figure.layout.annotations[1:]] == ["cap", "shed, scale"]
+    assert [note.text for note in figure.layout.annotations] == ["cap", "shed, scale"]
     assert len(figure.layout.shapes) == 3
 
 
