@@ -28,6 +28,7 @@ from stack.gateway.demo_tenants import (
     parse_tenant,
     write_private,
 )
+from stack.gateway.options import add_waiting_options
 from stack.gateway.server import Surroundings, serving_gateway
 from stack.pager.app import Pager, new_secret
 from stack.pager.signature import read_secret

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from base.selfmon import set_up_logging
 from stack.gateway.app import GatewaySettings
+from stack.gateway.options import add_waiting_options
 from stack.gateway.server import Surroundings, serving_gateway
 from stack.gateway.tenants import load_tenants
 from stack.wire.options import add_otlp_options
@@ -21,6 +22,7 @@ async def _serve(args: argparse.Namespace) -> None:
         name=args.name,
         places=args.max_concurrency,
         waiting=args.max_waiting,
+        longest_wait_s=args.longest_wait,
         request_timeout_s=args.timeout,
         engine_priority=args.engine_priority,
     )
@@ -50,10 +52,9 @@ def parser() -> argparse.ArgumentParser:
     option("--registry", metavar="URL", help="none: any model may be asked for")
     option("--name", default=base.name, help="whose policy it asks for")
     option("--instance", default="gw-0", help="service.instance.id of its spans")
-    option("--max-concurrency", type=int, default=base.places)
-    option("--max-waiting", type=int, default=base.waiting)
     option("--timeout", type=float, default=base.request_timeout_s, metavar="S")
     option("--engine-priority", action="store_true", help="engines schedule by priority")
+    add_waiting_options(made)
     add_otlp_options(made)
     return made
 
