@@ -71,7 +71,13 @@ async def running(args: argparse.Namespace) -> AsyncIterator[dict[str, Any]]:
         )
         gateway_at = await exits.enter_async_context(
             serving_gateway(
-                GatewaySettings(router_url=router_at.url, name=args.name),
+                GatewaySettings(
+                    router_url=router_at.url,
+                    name=args.name,
+                    places=args.max_concurrency,
+                    waiting=args.max_waiting,
+                    longest_wait_s=args.longest_wait,
+                ),
                 book,
                 Surroundings(
                     otlp_url=args.otlp,
@@ -126,6 +132,7 @@ def parser() -> argparse.ArgumentParser:
         help="instead of " + ", ".join(tenant.id for tenant in DEFAULT),
     )
     option("--listen", default="127.0.0.1:0", metavar="HOST:PORT", help="the gateway")
+    add_waiting_options(made)
     for piece in ("router", "fleet", "registry", "pager"):
         option(f"--{piece}", default="127.0.0.1:0", metavar="HOST:PORT")
     add_fleet_options(made)
