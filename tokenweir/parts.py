@@ -57,6 +57,7 @@ from tokenweir.settings import Settings
 from tokenweir.upkeep import Upkeep
 
 DRAIN = timedelta(seconds=15)
+PAGE_THREADS = 4  # each holds a session of the store
 
 
 class Parts:
@@ -156,7 +157,9 @@ class Parts:
             """Say where this instance listens; empty until all of it does."""
             return read_endpoints(self._settings.data) or {}
 
-        pages: Any = WSGIMiddleware(create_app(self._deps()).server)  # two spellings of ASGI
+        pages: Any = WSGIMiddleware(
+            create_app(self._deps()).server, workers=PAGE_THREADS
+        )  # two spellings of ASGI
         app.mount("/", pages)
 
     def _deps(self) -> Deps:
@@ -180,6 +183,7 @@ class Parts:
 
     def stop(self) -> None:
         """Take in what is acknowledged, finish what is out, let go of the databases."""
+        self.drivers.policies.close()
         self.upkeep.stop()
         self.pipeline.drain(DRAIN)
         self.judge.stop()
