@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from store.otlp_split import varint
+
 LANDING = "otlp_records"
 MESSAGE = "Record"
 
@@ -94,26 +96,17 @@ def framed(record: SpanRecord, seq: int) -> bytes:
         + record.received_ns.to_bytes(8, "little")
         + _text(_SOURCE, record.source)
         + _tag(_SEQ, _VARINT)
-        + _varint(seq)
+        + varint(seq)
         + _tag(_TRACES, _BYTES)
-        + _varint(len(record.body))
+        + varint(len(record.body))
     )
-    return _varint(len(head) + len(record.body)) + head + record.body
+    return varint(len(head) + len(record.body)) + head + record.body
 
 
 def _text(field: int, text: str) -> bytes:
     raw = text.encode()
-    return _tag(field, _BYTES) + _varint(len(raw)) + raw
+    return _tag(field, _BYTES) + varint(len(raw)) + raw
 
 
 def _tag(field: int, wire_type: int) -> bytes:
-    return _varint(field << 3 | wire_type)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    return varint(field << 3 | wire_type)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from store.engine import Engine
 from store.otlp import LANDING, MESSAGE, SCHEMA, SpanRecord, framed
+from store.otlp_split import pieces
 
 __all__ = ["InsertReport", "SpanRecord", "SpanStore"]
 
@@ -47,11 +48,16 @@ class SpanStore:
 
 def _chunks(records: Sequence[SpanRecord]) -> Iterator[list[SpanRecord]]:
     """Cut a batch evenly where the engine's memory asks for it; the same batch is cut alike."""
-    total = sum(len(record.body) for record in records)
+    small = [
+        replace(record, body=piece)
+        for record in records
+        for piece in pieces(record.body, CHUNK_BYTES)
+    ]
+    total = sum(len(record.body) for record in small)
     even = total / max(1, ceil(total / CHUNK_BYTES))
     chunk: list[SpanRecord] = []
     size = 0
-    for record in records:
+    for record in small:
         chunk.append(record)
         size += len(record.body)
         if size >= even:
