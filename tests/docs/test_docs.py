@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -24,6 +26,7 @@ import collector.api
 import cost.api
 import dashboards.api
 import slo.api
+import stack.up
 from alerts.settings import ReceiverSettings
 from alerts.signing import decode_secret, signature_headers
 from base.durations import format_duration
@@ -35,6 +38,7 @@ from tokenweir.http import Readiness, create_api
 from tokenweir.settings import Settings, load_settings
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
+MODULE = re.compile(r"python -m (stack\.[a-z]+)")
 HIDDEN = {"ingest", "server"}  # started by `up`, not by people
 
 
@@ -69,6 +73,13 @@ def test_every_command_and_option_is_described(pages: Any) -> None:
     ]
 
     assert not missing
+
+
+def test_every_option_of_the_reference_stack_is_described(pages: Any) -> None:
+    page = pages.text("stack.md")
+    options = [o for action in stack.up.parser()._actions for o in action.option_strings]
+
+    assert [o for o in options if o not in {"-h", "--help"} and f"`{o}`" not in page] == []
 
 
 def test_every_path_of_the_api_is_described(pages: Any) -> None:
@@ -155,6 +166,19 @@ def test_every_yaml_block_is_yaml(pages: Any) -> None:
         for where, block in pages.blocks(title):
             if block.language == "yaml":
                 assert yaml.safe_load(block.text), where
+
+
+def test_every_json_block_is_json(pages: Any) -> None:
+    for where, block in pages.blocks(""):
+        if block.language == "json":
+            assert json.loads(block.text), where
+
+
+def test_every_module_that_the_pages_run_exists(pages: Any) -> None:
+    named = {name for path in pages.files for name in MODULE.findall(path.read_text("utf-8"))}
+
+    assert "stack.up" in named
+    assert [name for name in sorted(named) if importlib.util.find_spec(name) is None] == []
 
 
 def test_the_snippet_verifies_a_signature_that_we_make(pages: Any) -> None:
