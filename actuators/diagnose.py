@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
 
-from actuators.capacity import is_queueing, need
+from actuators.capacity import is_queueing, need, total_capacity
 from actuators.evidence import Evidence, ReplicaLoad, TenantLoad, known
 from actuators.settings import ActuatorSettings
 from actuators.trust import Trust
@@ -70,11 +70,18 @@ def baseline_of(load: TenantLoad, anchors: Mapping[str, float]) -> float | None:
 def _flood(
     evidence: Evidence, settings: ActuatorSettings, anchors: Mapping[str, float]
 ) -> Sequence[Cause]:
-    """Find the tenant that brought most of what came on top of everybody's usual work."""
+    """Find the tenant that brought most of what came on top of everybody's usual work.
+
+    Growth that there is room for floods nobody, whatever else burns the budget.
+    """
     limits = settings.thresholds
     total = sum(t.offered_work_per_s for t in evidence.tenants)
     usual = {t.tenant: baseline_of(t, anchors) for t in evidence.tenants}
     if total <= 0 or any(b is None for b in usual.values()):
+        return ()
+    capacity = total_capacity(evidence, settings.fleets_behind(evidence.scope))
+    fits = capacity is not None and total <= limits.headroom * capacity
+    if fits and not is_queueing(evidence, limits):
         return ()
     excess = {
         t.tenant: max(0.0, t.offered_work_per_s - (usual[t.tenant] or 0.0))

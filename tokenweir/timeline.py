@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import httpx
 from rich.table import Table
+from rich.text import Text
 
 from base.clock import Clock
 
@@ -48,7 +49,9 @@ class Timeline:
     def elapsed_s(self) -> float:
         return self._clock.monotonic() - self._start
 
-    async def run(self, on_seen: Callable[[Step], None]) -> bool:
+    async def run(
+        self, on_seen: Callable[[Step], None], on_poll: Callable[[], None] | None = None
+    ) -> bool:
         """Watch; True when every step was seen within its limit."""
         self._start = self._clock.monotonic()
         limit = max(step.within_s for step in self.steps)
@@ -59,6 +62,8 @@ class Timeline:
                     if note is not None:
                         step.seen_at_s, step.note = self.elapsed_s, note
                         on_seen(step)
+            if on_poll is not None:
+                on_poll()
             await asyncio.sleep(self._poll_s)
         return all(step.in_time for step in self.steps)
 
@@ -73,14 +78,27 @@ class Timeline:
             return True
         return any(s.key == step.after and s.seen_at_s is not None for s in self.steps)
 
+    def missing(self) -> list[str]:
+        """Name the steps that are looked for and were not seen yet."""
+        return [s.title for s in self.steps if s.seen_at_s is None and self._may_look(s)]
+
+    def line(self, step: Step) -> Text:
+        """Say in one line of the console that a step was seen."""
+        width = max(len(step.title) for step in self.steps)
+        mark = ("✓", "green") if step.in_time else ("✗", "red")
+        at = f"{step.seen_at_s or 0:4.0f} s  "
+        line = Text.assemble(mark, at, f"{step.title:<{width}}  ", (step.note, "dim"))
+        line.no_wrap, line.overflow = True, "ellipsis"
+        return line
+
     def table(self) -> Table:
         """Summarise: step, limit, when it was seen, what was seen."""
         table = Table(title="Timeline of the incident", title_justify="left", expand=False)
         table.add_column("", width=1)
-        table.add_column("step")
-        table.add_column("at", justify="right")
-        table.add_column("limit", justify="right", style="dim")
-        table.add_column("seen", overflow="fold")
+        table.add_column("step", no_wrap=True)
+        table.add_column("at", justify="right", no_wrap=True)
+        table.add_column("limit", justify="right", style="dim", no_wrap=True)
+        table.add_column("seen", no_wrap=True, overflow="ellipsis")
         for step in self.steps:
             mark = "[green]✓[/]" if step.in_time else "[red]✗[/]"
             at = "—" if step.seen_at_s is None else f"{step.seen_at_s:.0f} s"

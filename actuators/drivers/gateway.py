@@ -50,6 +50,7 @@ class PolicyBoard:
         self._clock = clock
         self._changed = threading.Condition()
         self._waiters = threading.BoundedSemaphore(_MAX_WAITERS)
+        self._closed = False
         self._heard: dict[str, dict[str, tuple[int, datetime]]] = {g: {} for g in gateways}
 
     def publish(self, gateway: str, now: datetime) -> int:
@@ -101,11 +102,19 @@ class PolicyBoard:
             end = self._clock.monotonic() + min(wait_s, MAX_WAIT_S)
             while policy.etag == etag and (left := end - self._clock.monotonic()) > 0:
                 with self._changed:
+                    if self._closed:
+                        break
                     self._changed.wait(min(left, _LOOK_AGAIN_S))
                 policy = self.current(gateway, self._clock.now())
         finally:
             self._waiters.release()
         return policy
+
+    def close(self) -> None:
+        """Answer everybody who waits, and let nobody wait any more: the process is stopping."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
     def heard(self, gateway: str, instance: str, version: int, now: datetime) -> None:
         """Note the version a gateway says it has."""

@@ -68,6 +68,16 @@ def test_the_only_tenant_can_not_flood_itself() -> None:
     assert CauseKind.FLOOD not in kinds(seen)
 
 
+def test_a_tenant_that_grew_is_not_accused_while_there_is_room_for_all() -> None:
+    """A batch tenant whose shed requests come back again and again once looked like a flood."""
+    tenants = (tenant("batch", 2000.0, usual=100.0), tenant("beta", 300.0))
+    roomy = evidence(tenants=tenants, queue_p95_ms=number(None), fleets=(fleet(4),))
+    tight = evidence(tenants=tenants, queue_p95_ms=number(None), fleets=(fleet(2, capacity=900.0),))
+
+    assert CauseKind.FLOOD not in kinds(roomy)
+    assert kinds(tight)[0] is CauseKind.FLOOD
+
+
 def test_one_slow_replica_among_three_is_named() -> None:
     replicas = (replica("r0"), replica("r1"), replica("r2", tpot_ms=200.0))
     cause = causes_of(evidence(replicas=replicas))[0]

@@ -100,6 +100,19 @@ def test_a_waiting_gateway_is_answered_as_soon_as_something_changes(rig: Rig) ->
     assert answers == [1]
 
 
+def test_a_stopping_process_answers_who_waits_and_lets_nobody_wait(rig: Rig) -> None:
+    board = PolicyBoard(rig.db, {"demo": timedelta(seconds=30)}, SystemClock())
+    etag = board.current("demo", SystemClock().now()).etag
+    answers: list[str] = []
+    poll = threading.Thread(target=lambda: answers.append(board.wait("demo", etag, 60).etag))
+    poll.start()
+    board.close()
+    poll.join(10)
+
+    assert answers == [etag]
+    assert board.wait("demo", etag, 60).etag == etag, "returns at once"
+
+
 def test_waiting_is_bounded_and_the_seventeenth_waiter_is_answered_at_once(rig: Rig) -> None:
     board = PolicyBoard(rig.db, {"demo": timedelta(seconds=30)}, SystemClock())
     etag = board.current("demo", SystemClock().now()).etag

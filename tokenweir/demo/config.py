@@ -15,6 +15,12 @@ PRICES = FILES / "prices.yaml"
 MIN_REPLICAS = 2
 MAX_REPLICAS = 4
 COLD_START_S = 8
+STACK_OPTIONS = (
+    f"--cold-start={COLD_START_S}",
+    "--speed=2",  # answers end within seconds even when prefills are in their way
+    "--max-concurrency=64",  # so a queue in front of the engines is seconds long, not minutes,
+    "--longest-wait=5",  # and who finds no place is told so while it still listens
+)
 
 
 def write_config(path: Path, stack: Mapping[str, Any]) -> None:
@@ -39,6 +45,7 @@ def settings(stack: Mapping[str, Any]) -> dict[str, Any]:
             ],
             "group_wait": "1s",
             "group_interval": "15s",
+            "keep_firing_for": "10s",
         },
         "actuators": {
             "tick": "2s",
