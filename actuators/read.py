@@ -59,9 +59,10 @@ def action_json(lease: Lease) -> dict[str, Any]:
     """Write a lease as the API shows it: the stored form, and the questions people ask of it."""
     document = to_json(lease)
     expect = document["expect"]
+    timeline = document.pop("history")
     return {
         **document,
-        "timeline": document.pop("history"),
+        "timeline": timeline,
         "open": lease.is_open,
         "measured": {
             "metric": expect["metric"],

@@ -68,7 +68,7 @@ class AlertSettings(Section):
     """
 
     receivers: tuple[ReceiverSettings, ...] = ()
-    external_url: str = "http://127.0.0.1:8080"
+    external_url: str = ""  # unset: where this instance serves its pages
     group_wait: Duration = timedelta(seconds=5)
     group_interval: Duration = timedelta(minutes=1)
     repeat_interval: Duration = timedelta(hours=4)

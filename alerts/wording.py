@@ -44,10 +44,13 @@ def describe(
     if facts.burn is not None:
         said["burn"] = f"{_number(facts.burn)}x over {facts.burn_window}"
     said["budget_left"] = _percent(facts.budget_remaining)
-    if facts.expires_in_s is not None and resolved_at is None:
+    left = facts.budget_remaining
+    if facts.expires_in_s is not None and resolved_at is None and (left is None or left > 0):
         said["exhausted_in"] = _span(facts.expires_in_s)
     said.setdefault("summary", f"{who}: {_headline(facts, severity, resolved_at)}")
-    said.setdefault("description", " ".join(sentences))
+    if objective := said.pop("description", ""):
+        sentences.insert(1, f"Objective: {objective}.")
+    said["description"] = " ".join(sentences)
     return {safe_label(name): str(value) for name, value in said.items()}
 
 

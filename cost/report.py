@@ -163,6 +163,7 @@ def _totals(ledger: Ledger) -> CostTotals:
     overhead = sum(b.overhead for b in bills)
     used, tokens = sum(a.gpu for a in accounts), sum(a.tokens for a in accounts)
     total, good = used + idle + overhead + tokens, sum(a.good for a in accounts)
+    priced = bool(tokens or used) or any(b.gpu_ns > b.unpriced_gpu_ns for b in bills)
     priced_ns = [(b, b.gpu_ns - b.unpriced_gpu_ns) for b in bills]
     return CostTotals(
         cost_usd=usd(total),
@@ -177,7 +178,7 @@ def _totals(ledger: Ledger) -> CostTotals:
         unpriced_gpu_hours=sum(b.unpriced_gpu_ns for b in bills) / NS_PER_HOUR,
         requests=sum(a.requests for a in accounts),
         good=good,
-        cost_per_good_usd=_ratio(usd(total), good),
+        cost_per_good_usd=_ratio(usd(total), good) if priced else None,
         unpriced_requests=sum(a.unpriced_requests for a in accounts),
         unmeasured_requests=sum(a.unmeasured_requests for a in accounts),
         difference_usd=usd(used + idle - gpu_bill),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from base.settings import PositiveDuration as Duration
 from base.settings import Section
@@ -13,11 +14,12 @@ from base.settings import Section
 class StoreSettings(Section):
     """Where telemetry is kept, and for how long. Ages are of event time, not of arrival."""
 
-    url: str | None = Field(
+    url: SecretStr | None = Field(
         None,
         description="clickhouse://user:password@host:8123/database?cluster=name; unset: chdb in "
         "the data folder",
     )
+    url_file: Path | None = Field(None, description="a file that holds the url")
     trace_window: Duration = Field(
         timedelta(minutes=10),
         description="spans of one logical request start within this of each other",

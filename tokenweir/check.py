@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rich.console import Console
+from rich.markup import escape
 
 from alerts.receivers import open_receivers
 from base.durations import format_duration
@@ -25,10 +26,16 @@ def check_all(settings: Settings, console: Console) -> int:
     wrong = 0
     for name, check in checks:
         try:
-            console.print(f"[green]ok[/]     {name}: {check()}", highlight=False)
+            console.print(
+                f"[green]ok[/]     {name}: {escape(check())}", highlight=False, soft_wrap=True
+            )
         except (Permanent, OSError) as error:
             wrong += 1
-            console.print(f"[bold red]wrong[/]  {name}: {error}", highlight=False)
+            console.print(
+                f"[bold red]wrong[/]  {name}: {escape(str(error))}",
+                highlight=False,
+                soft_wrap=True,
+            )
     return 2 if wrong else 0
 
 

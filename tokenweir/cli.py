@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from base.errors import ConfigError, Permanent, TokenweirError
 from base.selfmon import set_up_logging
@@ -103,6 +104,7 @@ def replay(
         typer.Option(help="Folder of an instance; one is run for the replay if none runs there."),
     ] = None,
     slo: SloPaths = None,
+    config: Config = None,
     key: Annotated[
         str | None, typer.Option(envvar="TOKENWEIR_KEY", help="API key to send with.")
     ] = None,
@@ -114,7 +116,9 @@ def replay(
     """
     from tokenweir.replay import run_replay
 
-    raise typer.Exit(asyncio.run(run_replay(paths, to=to, data=data, slo=slo or [], key=key)))
+    raise typer.Exit(
+        asyncio.run(run_replay(paths, to=to, data=data, config=config, slo=slo or [], key=key))
+    )
 
 
 @app.command()
@@ -146,14 +150,36 @@ def key_create(
     print(make_key(_settings(config, data=data), name=name, role=role, tenant=tenant))  # noqa: T201
 
 
+@key_app.command("list")
+def key_list(data: Data = Path("data"), config: Config = None) -> None:
+    """Show the keys: who has them and what for. The keys themselves are not kept."""
+    from tokenweir.keys import key_table
+
+    out.print(key_table(_settings(config, data=data)))
+
+
+@key_app.command("revoke")
+def key_revoke(
+    name: Annotated[str, typer.Argument(help="The key's name.")],
+    data: Data = Path("data"),
+    config: Config = None,
+) -> None:
+    """End a key; it stops working within seconds."""
+    from tokenweir.keys import end_key
+
+    end_key(_settings(config, data=data), name)
+
+
 def main() -> None:
     """Entry point of the `tokenweir` command."""
     set_up_logging()
     try:
         app()
     except ConfigError as error:
-        err.print(f"[bold red]configuration[/]: {error}", highlight=False)
+        err.print(
+            f"[bold red]configuration[/]: {escape(str(error))}", highlight=False, soft_wrap=True
+        )
         sys.exit(2)
     except (Permanent, TokenweirError) as error:
-        err.print(f"[bold red]error[/]: {error}", highlight=False)
+        err.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)

@@ -8,12 +8,14 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from base.errors import ConfigError
 
 ENDPOINTS = "endpoints.json"
+LAST_RUN = "last-run.json"
 
 
 @contextmanager
@@ -64,6 +66,34 @@ def read_endpoints(data: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """What `up` was last given on a data folder."""
+
+    config: Path | None = None
+    slo_paths: tuple[Path, ...] = ()
+
+
+def remember_run(data: Path, run: LastRun) -> None:
+    """Keep it, with absolute paths, for a replay into the same folder."""
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    document = {
+        "config": str(run.config.absolute()) if run.config else None,
+        "slo_paths": [str(path.absolute()) for path in run.slo_paths],
+    }
+    (data / LAST_RUN).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def last_run(data: Path) -> LastRun:
+    """Read it; nothing was given if nothing was ever run there."""
+    try:
+        found = json.loads((data / LAST_RUN).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return LastRun()
+    config = Path(found["config"]) if found["config"] else None
+    return LastRun(config, tuple(Path(path) for path in found["slo_paths"]))
 
 
 def remove_endpoints(data: Path) -> None:

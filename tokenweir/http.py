@@ -8,12 +8,14 @@ import ipaddress
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
 from base.errors import Permanent, Retryable
 from base.selfmon import REGISTRY, Log
@@ -21,6 +23,19 @@ from base.selfmon import REGISTRY, Log
 log = Log(__name__)
 
 OPEN_PATHS = ("/-/ready", "/-/healthy")
+PAGE_UPDATES = "/_dash-"  # the pages read by POST
+FOR_MACHINES = ("/api/v1/policies/", "/api/v1/scaling/", "/metrics")
+
+
+FORWARDED = frozenset({"forwarded", "x-forwarded-for", "x-real-ip"})
+
+
+class Wish(StrEnum):
+    """What a request wants to do; roles differ in what they may."""
+
+    READ = "read"
+    CHANGE = "change"
+    DRIVE = "drive"  # what gateways, autoscalers and Prometheus poll
 
 
 @dataclass(slots=True)
@@ -33,11 +48,12 @@ class Readiness:
 def create_api(
     readiness: Readiness,
     is_healthy: Callable[[], bool],
-    may_enter: Callable[[str | None, bool], bool],
+    may_enter: Callable[[str | None, bool, Wish], bool],
 ) -> FastAPI:
     """Make the application without the folders' routers.
 
-    `may_enter(key, peer_is_loopback)` decides who may ask; `is_healthy` runs a real store query.
+    `may_enter(key, peer_is_loopback, wish)` decides who may ask; `is_healthy` runs a real store
+    query.
     """
     app = FastAPI(
         title="tokenweir",
@@ -54,14 +70,24 @@ def create_api(
         if request.url.path in OPEN_PATHS:
             return await call_next(request)
         key, loopback = presented_key(request), peer_is_loopback(request)
-        if await run_in_threadpool(may_enter, key, loopback):
+        if await run_in_threadpool(may_enter, key, loopback, wish_of(request)):
             return await call_next(request)
         return JSONResponse(
-            problem(401, "a valid API key is needed", "send `Authorization: Bearer twk_…`"),
+            problem(
+                401,
+                "an API key whose role may do this is needed",
+                "send `Authorization: Bearer twk_…`",
+            ),
             401,
             headers={"www-authenticate": 'Basic realm="tokenweir: any name, key as password"'},
         )
 
+    _add_health(app, readiness, is_healthy)
+    _add_errors(app)
+    return app
+
+
+def _add_health(app: FastAPI, readiness: Readiness, is_healthy: Callable[[], bool]) -> None:
     @app.get("/-/ready", include_in_schema=False)
     def ready() -> JSONResponse:
         reasons = list(readiness.reasons)
@@ -75,6 +101,14 @@ def create_api(
     @app.get("/metrics", include_in_schema=False)
     def metrics() -> Response:
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(HTTPException)
+    def on_refused(_: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse(
+            problem(error.status_code, str(error.detail)), error.status_code, headers=error.headers
+        )
 
     @app.exception_handler(Permanent)
     def on_permanent(_: Request, error: Permanent) -> JSONResponse:
@@ -93,7 +127,25 @@ def create_api(
         )
         return JSONResponse(problem(422, wrong), 422)
 
-    return app
+
+def add_not_found(app: FastAPI) -> None:
+    """Answer unknown API paths as JSON; call it after the routers, before the pages."""
+
+    @app.api_route(
+        "/api/{rest:path}", methods=["GET", "POST", "PUT", "DELETE"], include_in_schema=False
+    )
+    def not_found(rest: str) -> JSONResponse:
+        what = f"there is no /api/{rest}"
+        return JSONResponse(problem(404, what, "see /api/v1/openapi.json"), 404)
+
+
+def wish_of(request: Request) -> Wish:
+    """Tell reading from changing; the paths that machines poll are a case of their own."""
+    path = request.url.path
+    if path.startswith(FOR_MACHINES):
+        return Wish.DRIVE
+    reads = request.method in {"GET", "HEAD", "OPTIONS"} or path.startswith(PAGE_UPDATES)
+    return Wish.READ if reads else Wish.CHANGE
 
 
 def problem(status: int, what: str, todo: str | None = None) -> dict[str, object]:
@@ -117,7 +169,8 @@ def presented_key(request: Request) -> str | None:
 
 
 def peer_is_loopback(request: Request) -> bool:
-    if request.client is None:
+    """Say whether the caller is on this machine; one that came through a proxy is not."""
+    if request.client is None or FORWARDED & {name.lower() for name in request.headers}:
         return False
     try:
         return ipaddress.ip_address(request.client.host).is_loopback

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from rich.table import Table
 from sqlalchemy import Engine
 
 from base.clock import Clock, SystemClock
 from base.db import open_engine
+from base.durations import format_instant
 from base.errors import ConfigError
 from base.migrate import upgrade
-from collector.keys import Role, create_key, ensure_key
+from collector.keys import Role, create_key, ensure_key, list_keys, revoke_key
 from tokenweir.settings import Settings
 
 
@@ -19,6 +21,29 @@ def make_key(settings: Settings, *, name: str, role: str, tenant: str | None) ->
     engine = open_control(settings)
     try:
         return create_key(engine, SystemClock(), name=name, role=Role(role), tenant=tenant or "")
+    finally:
+        engine.dispose()
+
+
+def key_table(settings: Settings) -> Table:
+    """List every key, revoked ones too."""
+    engine = open_control(settings)
+    try:
+        keys = list_keys(engine)
+    finally:
+        engine.dispose()
+    table = Table("name", "role", "tenant", "made", "revoked")
+    for key in keys:
+        revoked = format_instant(key.revoked_at) if key.revoked_at else ""
+        table.add_row(key.name, key.role, key.tenant, format_instant(key.created_at), revoked)
+    return table
+
+
+def end_key(settings: Settings, name: str) -> None:
+    """Revoke a key. Raises BadInput if there is none of that name."""
+    engine = open_control(settings)
+    try:
+        revoke_key(engine, SystemClock(), name)
     finally:
         engine.dispose()
 

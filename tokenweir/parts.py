@@ -51,6 +51,7 @@ from store.sources import watermarks
 from store.spans import SpanStore
 from tokenweir.acts import action_notes, open_episodes
 from tokenweir.datadir import read_endpoints
+from tokenweir.http import add_not_found
 from tokenweir.judge import Judge
 from tokenweir.keys import open_control
 from tokenweir.settings import Settings
@@ -88,7 +89,7 @@ class Parts:
 
         self.evaluator = Evaluator(self.store, slos, settings.slo)
         alert_settings = settings.alerts
-        if "external_url" not in alert_settings.model_fields_set:
+        if not alert_settings.external_url:
             alert_settings = alert_settings.model_copy(update={"external_url": http_url})
         receivers = open_receivers(alert_settings)
         self._receivers, self._external_url = receivers, alert_settings.external_url
@@ -157,6 +158,7 @@ class Parts:
             """Say where this instance listens; empty until all of it does."""
             return read_endpoints(self._settings.data) or {}
 
+        add_not_found(app)
         pages: Any = WSGIMiddleware(
             create_app(self._deps()).server, workers=PAGE_THREADS
         )  # two spellings of ASGI
@@ -176,8 +178,9 @@ class Parts:
         """Begin taking the log in, judging and acting; returns KEDA's bound address."""
         keda = self.keda.start()
         self.pipeline.start()
-        self.delivery.start()
-        self.judge.start()
+        if self._settings.judging:
+            self.delivery.start()
+            self.judge.start()
         self.upkeep.start()
         return keda
 

@@ -25,7 +25,7 @@ from base.errors import ConfigError
 from base.outbound import http_client
 from collector.replay import Progress as ReplayProgress
 from collector.replay import ReplayResult, Sender, replay
-from tokenweir.datadir import read_endpoints
+from tokenweir.datadir import last_run, read_endpoints
 from tokenweir.up import make_supervisor
 
 STORED_WITHIN_S = 120.0
@@ -38,6 +38,7 @@ async def run_replay(
     *,
     to: str | None,
     data: Path | None,
+    config: Path | None,
     slo: Sequence[Path],
     key: str | None,
 ) -> int:
@@ -48,22 +49,30 @@ async def run_replay(
         result = await asyncio.to_thread(_send, paths, _otlp_address(to, key), key)
     else:
         assert data is not None  # noqa: S101
-        async with _instance(data, slo) as endpoints:
+        async with _instance(data, config, slo) as endpoints:
             result = await asyncio.to_thread(_send, paths, endpoints["otlp_http"], key)
     _report(result)
     return 1 if result.failed else 0
 
 
 @asynccontextmanager
-async def _instance(data: Path, slo: Sequence[Path]) -> AsyncIterator[dict[str, Any]]:
-    """Use the instance that runs on `data`, or run one on free ports for as long as needed."""
+async def _instance(
+    data: Path, config: Path | None, slo: Sequence[Path]
+) -> AsyncIterator[dict[str, Any]]:
+    """Use the instance that runs on `data`, or run one on free ports for as long as needed.
+
+    It is run with the configuration and the SLOs of the last `up` on that folder, unless others
+    are given, and judges nothing: old telemetry must neither page nor act.
+    """
     running = read_endpoints(data)
     if running is not None:
         yield running
         return
     err.print(f"no instance runs on {data}: running one for the replay", style="dim")
     free = dict.fromkeys(("http", "otlp_http", "otlp_grpc", "keda"), "127.0.0.1:0")
-    supervisor = make_supervisor(None, {**free, "data": data, "slo_paths": list(slo)})
+    before = last_run(data)
+    given = {**free, "data": data, "slo_paths": list(slo) or before.slo_paths, "judging": False}
+    supervisor = make_supervisor(config or before.config, given)
     ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
     running_task = asyncio.create_task(supervisor.run(ready.set_result))
     both: set[asyncio.Future[Any]] = {running_task, ready}

@@ -17,8 +17,9 @@ from fastapi import FastAPI
 
 from base.clock import SystemClock
 from base.selfmon import Log, set_up_logging
+from collector.keys import Role
 from tokenweir.datadir import owned
-from tokenweir.http import Readiness, create_api
+from tokenweir.http import Readiness, Wish, create_api
 from tokenweir.listen import Listen, bind, parse_listen
 from tokenweir.parent import follow_parent
 from tokenweir.settings import Settings
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
+MAY = {
+    Wish.READ: {Role.READ, Role.ADMIN},
+    Wish.CHANGE: {Role.ADMIN},
+    Wish.DRIVE: {Role.READ, Role.GATEWAY, Role.ADMIN},
+}
 WEB_THREADS = 32  # long polls of gateways hold one each
 
 
@@ -90,11 +96,11 @@ class _Gate:
     def is_healthy(self) -> bool:
         return self.parts is None or self.parts.is_healthy()
 
-    def may_enter(self, key: str | None, peer_is_loopback: bool) -> bool:
-        return (
-            self.parts is not None
-            and self.parts.authenticator.identify(key, peer_is_loopback) is not None
-        )
+    def may_enter(self, key: str | None, peer_is_loopback: bool, wish: Wish) -> bool:
+        if self.parts is None:
+            return False
+        who = self.parts.authenticator.identify(key, peer_is_loopback)
+        return who is not None and who.role in MAY[wish]
 
 
 class _Web(uvicorn.Server):

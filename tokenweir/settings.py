@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -32,6 +32,7 @@ class DatabaseSettings(Section):
     """Control state. `url` unset: SQLite in the data folder."""
 
     url: SecretStr | None = Field(None, description="postgresql+psycopg://… or sqlite:///…")
+    url_file: Path | None = Field(None, description="a file that holds the url")
 
 
 class Settings(BaseSettings):
@@ -51,7 +52,10 @@ class Settings(BaseSettings):
     otlp_grpc: str = Field("127.0.0.1:4317", description="HOST:PORT of OTLP/gRPC")
     keda: str = Field("127.0.0.1:6000", description="HOST:PORT of the KEDA external scaler")
     slo_paths: tuple[Path, ...] = Field((), description="SLO documents, or folders of them")
-    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    judging: bool = Field(
+        True, description="judge, tell and act; off, telemetry is only taken in and shown"
+    )
     bootstrap_key: SecretStr | None = Field(
         None, description="an admin key that exists from the first start on"
     )
@@ -64,17 +68,31 @@ class Settings(BaseSettings):
     actuators: ActuatorSettings = ActuatorSettings()
     cost: CostSettings = CostSettings()
 
+    @model_validator(mode="after")
+    def _addresses_once(self) -> Self:
+        twice = {"otlp_http", "otlp_grpc"} & self.collector.model_fields_set
+        if twice:
+            name = min(twice)
+            raise ValueError(f"collector.{name}: write {name} at the top level")
+        return self
+
     @property
     def control_url(self) -> str:
         """Where control state is; may hold a password, so never log it."""
         if self.database.url is not None:
             return self.database.url.get_secret_value()
+        if self.database.url_file is not None:
+            return self.database.url_file.read_text().strip()
         return f"sqlite:///{self.data.absolute()}/control.db"
 
     @property
     def store_url(self) -> str:
         """Where telemetry is; may hold a password, so never log it."""
-        return self.store.url or f"chdb://{self.data.absolute()}/store"
+        if self.store.url is not None:
+            return self.store.url.get_secret_value()
+        if self.store.url_file is not None:
+            return self.store.url_file.read_text().strip()
+        return f"chdb://{self.data.absolute()}/store"
 
     @property
     def collector_section(self) -> CollectorSettings:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from tokenweir.datadir import LastRun, remember_run
 from tokenweir.exposure import refuse_open_doors
 from tokenweir.settings import load_settings
 from tokenweir.supervisor import Child, Supervisor
@@ -22,12 +23,14 @@ async def run_up(config: Path | None, given: Mapping[str, Any], console: Console
     ConfigError when a file or an address is wrong.
     """
     supervisor = make_supervisor(config, given)
+    settings = load_settings(config, _overrides(given))
+    remember_run(settings.data, LastRun(config, settings.slo_paths))
     return await supervisor.run(lambda endpoints: _welcome(endpoints, console))
 
 
 def make_supervisor(config: Path | None, given: Mapping[str, Any]) -> Supervisor:
     """Check the settings and say which processes they need."""
-    overrides = {key: _plain(value) for key, value in given.items() if value not in (None, [])}
+    overrides = _overrides(given)
     settings = load_settings(config, overrides)
     refuse_open_doors(settings)
     return Supervisor(
@@ -35,6 +38,10 @@ def make_supervisor(config: Path | None, given: Mapping[str, Any]) -> Supervisor
         receiver=Child("receiver", _command("ingest", config, overrides)),
         server=Child("server", _command("server", config, overrides)),
     )
+
+
+def _overrides(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain(value) for key, value in given.items() if value not in (None, [], ())}
 
 
 def _command(

@@ -4,17 +4,21 @@ import base64
 from datetime import timedelta
 
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 from base.errors import BadInput, Retryable
-from tokenweir.http import Readiness, create_api
+from tokenweir.http import Readiness, Wish, add_not_found, create_api, peer_is_loopback
 
 KEY = "twk_right"
 
 
 def app_with(readiness: Readiness | None = None, *, healthy: bool = True) -> FastAPI:
-    app = create_api(readiness or Readiness([]), lambda: healthy, lambda key, _: key == KEY)
+    app = create_api(
+        readiness or Readiness([]),
+        lambda: healthy,
+        lambda key, _, wish: key == KEY and wish is not Wish.CHANGE,
+    )
 
     @app.get("/api/v1/thing")
     def thing(n: int) -> dict[str, int]:
@@ -95,6 +99,39 @@ def test_a_wrong_parameter_is_named(client: TestClient) -> None:
 
     assert answer.status_code == 422
     assert "query.n" in answer.json()["error"]["message"]
+
+
+def test_a_role_that_only_reads_cannot_change_anything(client: TestClient) -> None:
+    answer = client.post("/api/v1/thing?n=5")
+
+    assert answer.status_code == 401
+    assert "role" in answer.json()["error"]["message"]
+
+
+def test_a_page_refresh_is_a_post_that_reads(client: TestClient) -> None:
+    assert client.post("/_dash-update-component").status_code == 404
+
+
+def test_an_unknown_api_path_is_json_and_not_a_page() -> None:
+    app = app_with()
+    add_not_found(app)
+
+    answer = TestClient(app, headers={"x-api-key": KEY}).get("/api/v1/nothing")
+
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == "there is no /api/v1/nothing"
+
+
+def test_an_http_exception_has_the_same_shape_as_every_error(client: TestClient) -> None:
+    assert client.get("/nowhere").json() == {"error": {"status": 404, "message": "Not Found"}}
+
+
+@pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-real-ip"])
+def test_who_comes_through_a_proxy_is_not_on_this_machine(header: str) -> None:
+    scope = {"type": "http", "client": ("127.0.0.1", 1), "headers": [(header.encode(), b"x")]}
+
+    assert not peer_is_loopback(Request(scope))
+    assert peer_is_loopback(Request({**scope, "headers": []}))
 
 
 def test_own_metrics_are_in_prometheus_text(client: TestClient) -> None:

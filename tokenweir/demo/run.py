@@ -37,6 +37,7 @@ from tokenweir.demo.processes import Managed, ProcessFailedError, free_port
 from tokenweir.demo.steps import FLOOD_TENANT, World, incident_steps
 from tokenweir.timeline import Timeline
 
+REQUESTS_A_DAY = 2300  # of history: one every 38 seconds
 USUAL_RATE = 3.0  # requests a second of all tenants
 USUAL_FOR_S = 60.0  # usual traffic before the incident, and of that
 SETTLE_S = 25.0  # after the history is judged
@@ -175,7 +176,7 @@ async def _send_history(addresses: Addresses, days: int, seed: int, stop: asynci
     """Send a month of spans through the real way in."""
     began = time.monotonic()
     end = datetime.now(UTC) - timedelta(minutes=2)
-    settings = HistorySettings(end=end, days=days, seed=seed)
+    settings = HistorySettings(end=end, days=days, seed=seed, requests=days * REQUESTS_A_DAY)
     with _progress() as bar:
         sending = bar.add_task(f"sending {days} days of history", total=body_count(settings))
 

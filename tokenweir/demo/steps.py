@@ -12,6 +12,7 @@ SLO = "demo-chat"
 FLOOD_TENANT = "acme"
 TARGET_S = 300.0
 ALERT_WITHIN_S = 90.0
+MOST = 0.5
 
 
 class World:
@@ -50,16 +51,16 @@ class World:
         found = await self.read(f"{self._stack['gateway']}/policy")
         return {rule["id"] for rule in found["rules"]}
 
-    async def burning(self) -> set[str]:
-        """Name the tenants whose budget burns now, and remember them."""
+    async def verdicts(self) -> dict[str, dict[str, Any]]:
+        """Return each tenant's tier, and remember whose budget burned."""
         found = await self.read(f"{self._control}/api/v1/slos")
-        now = {
-            str(slo["group"].get("tenant"))
+        tiers = {
+            str(slo["group"].get("tenant")): slo["tiers"][0]
             for slo in found["slos"]
-            if slo["name"] == SLO and any(tier["burning"] for tier in slo["tiers"])
+            if slo["name"] == SLO
         }
-        self._burned |= now
-        return now
+        self._burned |= {tenant for tenant, tier in tiers.items() if tier["burning"]}
+        return tiers
 
     # What has to be seen: each answers with a short note once it is.
 
@@ -71,41 +72,50 @@ class World:
         return f"{first['group'].get('tenant')} burns its budget {_burn(first)}"
 
     async def page_arrives(self) -> str | None:
-        return "one webhook, its signature verified" if await self.pages("firing") else None
+        return "one webhook, with a valid signature" if await self.pages("firing") else None
 
     async def flood_is_shed(self) -> str | None:
-        """See a lease that names the flood as its cause and that the gateway obeys."""
-        await self.burning()
+        """See a lease that names the flood as its cause, takes most of it, and is obeyed."""
+        await self.verdicts()
         obeyed = await self.rules()
-        for lease in await self.leases("shed", "cap"):
-            if lease["id"] in obeyed and lease["cause"] == f"tenant_flood:{FLOOD_TENANT}":
-                return f"the gateway refuses {_amount(lease)} of {FLOOD_TENANT}: tenant flood"
+        for lease in await self.leases("shed"):
+            fraction = lease["change"]["fraction"]
+            caused = lease["cause"] == f"tenant_flood:{FLOOD_TENANT}"
+            if caused and lease["id"] in obeyed and fraction >= MOST:
+                return f"the gateway refuses {fraction:.0%} of {FLOOD_TENANT}'s requests"
         return None
 
     async def capacity_is_added(self) -> str | None:
-        await self.burning()
+        await self.verdicts()
         ready = await self.ready_replicas()
         if ready <= self.base_replicas or not await self.leases("scale"):
             return None
         return f"{ready} replicas serve, {self.base_replicas} before"
 
     async def effect_is_verified(self) -> str | None:
-        for lease in await self.leases("shed", "cap"):
-            if lease["state"] in {"verified", "reverted"} and _was(lease, "verified"):
-                return _effect(lease)
+        for lease in await self.leases("shed"):
+            proof = [entry["note"] for entry in lease["timeline"] if entry["step"] == "verified"]
+            if proof:
+                return _short(proof[-1])
         return None
 
-    async def others_stop_burning(self) -> str | None:
-        """See that nobody but the flooding tenant, who is refused, spends budget too fast."""
-        if await self.burning() - {FLOOD_TENANT}:
+    async def others_are_safe(self) -> str | None:
+        """See that nobody but the flooding tenant, who is refused, spends budget too fast.
+
+        The long window must say so: a minute in which it went well, not a lucky moment.
+        """
+        tiers = await self.verdicts()
+        others = [tier for tenant, tier in tiers.items() if tenant != FLOOD_TENANT]
+        if any(tier["burning"] or (tier["long_burn"] or 0) >= tier["factor"] for tier in others):
             return None
-        others = sorted(self._burned - {FLOOD_TENANT})
-        return f"{', '.join(others)} burned too, no more" if others else "nobody else burned"
+        burned = sorted(self._burned - {FLOOD_TENANT})
+        return f"{' and '.join(burned)} burned too, no more" if burned else "nobody else burned"
 
     async def page_resolves(self) -> str | None:
-        if await self.burning() or await self.firing() or not await self.pages("resolved"):
+        tiers = await self.verdicts()
+        if any(tier["burning"] for tier in tiers.values()) or await self.firing():
             return None
-        return "no budget burns, the pager was told"
+        return "no budget burns, the pager knows" if await self.pages("resolved") else None
 
     async def leases_are_undone(self) -> str | None:
         leases = await self.leases("shed", "cap", "scale")
@@ -124,7 +134,7 @@ def incident_steps(world: World) -> list[Step]:
         Step("shed", "the flood is shed", TARGET_S, world.flood_is_shed),
         Step("scale", "replicas are added", TARGET_S, world.capacity_is_added),
         Step("verify", "the effect is verified", TARGET_S, world.effect_is_verified),
-        Step("calm", "the others' budgets are safe", TARGET_S, world.others_stop_burning,
+        Step("calm", "the others' budgets are safe", TARGET_S, world.others_are_safe,
              after="verify"),
         Step("resolve", "the page resolves", TARGET_S, world.page_resolves, after="page"),
         Step("undo", "the leases are undone", TARGET_S, world.leases_are_undone, after="verify"),
@@ -135,23 +145,6 @@ def _burn(alert: dict[str, Any]) -> str:
     return str(alert["annotations"].get("burn", "too fast")).replace("x over", " times too fast in")
 
 
-def _amount(lease: dict[str, Any]) -> str:
-    fraction = lease["change"].get("fraction")
-    return "what is too much" if fraction is None else f"{fraction:.0%}"
-
-
-def _was(lease: dict[str, Any], step: str) -> bool:
-    return any(entry["step"] == step for entry in lease["timeline"])
-
-
-def _effect(lease: dict[str, Any]) -> str:
-    expect, note = lease["expect"], ""
-    for entry in lease["timeline"]:
-        if entry["step"] == "verified":
-            note = entry["note"]
-    before, after = _number(expect["before"]), note.rpartition(" to ")[2]
-    return f"{expect['metric']} from {before} to {after or _number(lease['measured']['after'])}"
-
-
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:,.0f}"
+def _short(proof: str) -> str:
+    """Shorten "queue_p95_ms went from 13,208 to 842.5" for a table."""
+    return proof.replace("_ms went from", " went from").replace("_", " ") + " ms"
