@@ -16,7 +16,7 @@ _WRITTEN = ("facts", "source_minutes", "slo_counts_10s", "slo_counts_1m", "slo_c
             "slo_built", "slo_complete")  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     path: Path = tmp_path_factory.mktemp("store")
     engine = open_engine(f"chdb://{path}")
