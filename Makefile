@@ -40,8 +40,9 @@ bench: setup  ## print the tables of benchmarks/
 docs: setup
 	$(BIN)/mkdocs build --strict
 
+URL ?= http://127.0.0.1:8080
 screenshots: setup  ## take the README's pictures from a running demo
-	$(BIN)/python docs/screenshots.py
+	$(BIN)/python docs/screenshots.py $(URL)
 
 lock:  ## pin what is installed in .venv, without index addresses
 	$(BIN)/python -m pip freeze --exclude-editable --exclude tokenweir > requirements.lock

@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-FOLDER = Path(__file__).parent / "images"
+FOLDER = Path(__file__).parent / "img"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
