@@ -108,7 +108,8 @@ def _flood_cause(
     settings: ActuatorSettings,
 ) -> Cause:
     queue = known(evidence.queue_p95_ms)
-    harmless = queue is not None and queue < settings.thresholds.queueing_ms
+    waits = queue is None or queue >= settings.thresholds.queueing_ms
+    harmless = not waits and not load.shed_per_s  # refused, it is harmless because of that
     times = f"{load.offered_work_per_s / usual:.1f} times" if usual else "up from no"
     offers = f"tenant {load.tenant} offers {load.offered_work_per_s:,.0f} tokens/s of work"
     return Cause(

@@ -7,6 +7,7 @@ from typing import Any
 
 from actuators.diagnose import Cause
 from actuators.evidence import Absent, Evidence, Known, Stale, Value, known
+from actuators.lease import Lease
 from actuators.proposal import Proposal
 from base.durations import format_instant
 from slo.verdict import Verdict
@@ -83,3 +84,15 @@ def value_json(value: Value[float]) -> dict[str, Any]:
             return {"state": "stale", "value": value.last, "age_s": value.age.total_seconds()}
         case Absent():
             return {"state": "absent", "value": None, "why": value.why}
+
+
+def anchors(leases: Sequence[Lease]) -> dict[str, float]:
+    """Return the usual work of the tenants under a lease, as it was before their flood."""
+    return {
+        lease.subject.removeprefix("tenant="): float(
+            lease.evidence["numbers"]["baseline_work_per_s"]
+        )
+        for lease in leases
+        if lease.subject.startswith("tenant=")
+        and "baseline_work_per_s" in lease.evidence.get("numbers", {})
+    }

@@ -21,7 +21,7 @@ from actuators.episodes import open_episodes
 from actuators.evidence import Evidence, known
 from actuators.guard import Context, Refused, guard
 from actuators.lease import Kind, Lease, LeaseState
-from actuators.lease_evidence import lease_evidence
+from actuators.lease_evidence import anchors, lease_evidence
 from actuators.observe import Observer, Sources
 from actuators.overrules import Hold, KillSwitch, active_holds, place_hold, read_kill_switch
 from actuators.own_sheds import OwnSheds
@@ -159,7 +159,7 @@ class ControlLoop:
         self._tend(scope, evidence, trust, hot, orders, now)
         leases = self._leases_of(scope, orders)
         with metrics.DECISION.time():
-            causes = diagnose(evidence, trust, self._settings, tending.anchors(leases))
+            causes = diagnose(evidence, trust, self._settings, anchors(leases))
             snapshot = Snapshot(
                 evidence=evidence,
                 trust=trust,

@@ -55,8 +55,9 @@ def shed_fraction(
     """Size a shed from the excess over what the tenant may keep.
 
     It keeps the largest of: its usual work with some growth, an equal part of everybody's usual
-    work, and the room that the others leave at measured capacity. Room that contradicts the
-    queue (there seems to be space, yet requests wait) is not believed.
+    work, and the room that the others leave at measured capacity, less what it takes to work off
+    the queue within the time the effect is promised in. Room that contradicts the queue (there
+    seems to be space, yet requests wait) is not believed.
     """
     limits = settings.thresholds
     usual = [t.baseline_work_per_s or 0.0 for t in evidence.tenants if t.tenant != load.tenant]
@@ -64,7 +65,9 @@ def shed_fraction(
     capacity = total_capacity(evidence, settings.fleets_behind(evidence.scope))
     if capacity is not None:
         others = sum(t.offered_work_per_s for t in evidence.tenants) - load.offered_work_per_s
-        room = limits.headroom * capacity - others
+        queue_s = (known(evidence.queue_p95_ms) or 0.0) / 1000
+        drain = capacity * queue_s / settings.verify_within.total_seconds()
+        room = limits.headroom * capacity - others - drain
         contradicted = is_queueing(evidence, limits) and room >= load.offered_work_per_s
         keep = keep if contradicted else max(keep, room)
     fraction = 1 - keep / load.offered_work_per_s if load.offered_work_per_s > 0 else 0.0
@@ -123,7 +126,8 @@ def _pause_batch(
 ) -> Sequence[Proposal]:
     total = sum(t.admitted_work_per_s for t in evidence.tenants)
     batch = evidence.priorities.get("batch", 0.0)
-    if not settings.gateways or total <= 0 or batch / total < _BATCH_SHARE:
+    waiting = is_queueing(evidence, settings.thresholds)
+    if not settings.gateways or not waiting or total <= 0 or batch / total < _BATCH_SHARE:
         return ()
     fraction = settings.limits.max_shed_fraction
     return (

@@ -85,18 +85,6 @@ def overridden_by(lease: Lease, evidence: Evidence) -> str | None:
     return state.changed_by if state.changed_by not in {None, "tokenweir"} else "somebody"
 
 
-def anchors(leases: Sequence[Lease]) -> dict[str, float]:
-    """Return the usual work of the tenants under a lease, as it was before their flood."""
-    return {
-        lease.subject.removeprefix("tenant="): float(
-            lease.evidence["numbers"]["baseline_work_per_s"]
-        )
-        for lease in leases
-        if lease.subject.startswith("tenant=")
-        and "baseline_work_per_s" in lease.evidence.get("numbers", {})
-    }
-
-
 def _why_blind(lease: Lease, evidence: Evidence, trust: Trust) -> str | None:
     if not trust.ok:
         return "; ".join(trust.reasons)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from actuators.capacity import need, total_capacity
-from actuators.evidence import Evidence, FleetState, known
+from actuators.evidence import Evidence, FleetState, TenantLoad, known
 from actuators.lease import Expect, Kind, Lease, LeaseState, OnExpiry, lease_key
+from actuators.lease_evidence import anchors
 from actuators.proposal import Proposal, Step
 from actuators.settings import ActuatorSettings, FleetSettings
 from actuators.trust import burns_nowhere
@@ -39,7 +40,7 @@ def undo(
     for lease in newest_first:
         if lease.state is LeaseState.FROZEN or lease.pending is not None:
             continue
-        if calm < settings.calm_for * patience(lease.key, recent):
+        if calm < settings.calm_for * patience(_needed_again(lease, recent)):
             continue
         step = _step_back(lease, evidence, leases, settings)
         if step is not None:
@@ -49,12 +50,23 @@ def undo(
     return ()
 
 
-def patience(key: str, recent: Recent) -> int:
-    """Return how many times longer calm must last: a lever that was needed again comes off slower.
+def patience(again: int) -> int:
+    """Return how many times longer calm must last for a lever that was needed again so often.
 
     Each time within the last hour doubles it, up to eight; this damps alternating load.
     """
-    return int(2 ** min(3, max(0, len(recent.get(key, ())) - 1)))
+    return int(2 ** min(3, max(0, again)))
+
+
+def _needed_again(lease: Lease, recent: Recent) -> int:
+    """Count the earlier changes of this lever, and raises after an ease of this lease.
+
+    Raises before the first ease only feel their way to the right size of one and the same need.
+    """
+    steps = [entry.step.removeprefix("would_") for entry in lease.history]
+    eased = steps.index("eased") if "eased" in steps else len(steps)
+    earlier = sum(1 for at in recent.get(lease.key, ()) if at < lease.created_at)
+    return earlier + steps[eased:].count("raised")
 
 
 def _step_back(
@@ -84,10 +96,20 @@ def _ease_shed(lease: Lease, evidence: Evidence, settings: ActuatorSettings) -> 
         after = others + load.offered_work_per_s * (1 - fraction)
         if after > settings.thresholds.headroom * capacity:
             return None
+    if subject == "tenant" and _is_over(lease, load, settings):
+        return _back(lease, Step.END, {}, f"calm, and {name} sends no more than others can bear")
     if fraction == 0.0:
         return _back(lease, Step.END, {}, "calm, and there is room for all of it")
     why = f"calm: shed {fraction:.0%} instead of {present:.0%}"
     return _back(lease, Step.EASE, {**lease.change, "fraction": fraction}, why)
+
+
+def _is_over(lease: Lease, load: TenantLoad | None, settings: ActuatorSettings) -> bool:
+    """Say whether a flood has ended: going on to refuse its tenant would only harm."""
+    usual = anchors([lease]).get(lease.subject.removeprefix("tenant="))
+    if load is None or usual is None:
+        return False
+    return load.offered_work_per_s < settings.thresholds.flood_factor * usual
 
 
 def _ease_scale(lease: Lease, evidence: Evidence, settings: ActuatorSettings) -> Proposal | None:
@@ -121,7 +143,7 @@ def _scale_in(
         key = lease_key(f"fleet/{fleet.name}", "", Kind.SCALE)
         times = recent.get(key, ())
         waited = not times or now - max(times) >= settings.undo_every
-        patient = calm >= settings.calm_for * patience(key, recent)
+        patient = calm >= settings.calm_for * patience(len(times) - 1)
         if state is None or not waited or not patient or f"{key}|{_CALM}" in cold:
             continue
         if _can_spare(fleet, state.desired, evidence, settings):

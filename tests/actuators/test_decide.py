@@ -41,8 +41,9 @@ def test_a_flood_is_answered_with_capacity_and_a_shed_of_the_flooding_tenant() -
         (Kind.SHED, "gateway/demo", "tenant=acme"),
     ]
     assert found[0].change == {"desired": 4}  # 32,000 / (10,000 x 0.85)
-    # It keeps what the others leave of 85 % of two replicas: 17,000 - 2,000 of 30,000.
-    assert found[1].change["fraction"] == 0.5
+    # It keeps what the others leave of 85 % of two replicas, 17,000 - 2,000 of 30,000, less the
+    # 4 s x 20,000 that wait already, worked off within 45 s.
+    assert found[1].change["fraction"] == 0.56
 
 
 def test_without_a_measured_capacity_the_excess_over_the_usual_work_is_shed() -> None:
@@ -59,13 +60,20 @@ def test_a_flood_nobody_waits_for_is_shed_but_not_scaled_for() -> None:
 
 
 def test_retry_after_is_the_queue_at_what_is_still_let_in() -> None:
-    assert decided(flood())[Kind.SHED].change["retry_after_s"] == 8  # 4 s / 0.5
+    assert decided(flood())[Kind.SHED].change["retry_after_s"] == 10  # 4 s / 0.44
 
 
 def test_a_cold_lever_is_passed_over_for_the_next_rung() -> None:
     cold = frozenset({"gateway/demo|tenant=acme|shed|tenant_flood:acme"})
 
     assert set(decided(flood(), cold=cold)) == {Kind.SCALE, Kind.CAP}
+
+
+def test_batch_is_not_paused_while_nobody_waits() -> None:
+    tenants = tuple(tenant(n, 9000.0) for n in ("acme", "beta", "gamma"))
+    seen = evidence(tenants=tenants, queue_p95_ms=number(5.0), priorities={"batch": 9000.0})
+
+    assert set(decided(seen)) == {Kind.SCALE}
 
 
 def test_demand_scales_and_pauses_batch_and_sheds_no_tenant() -> None:

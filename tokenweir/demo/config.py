@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,38 @@ MIN_REPLICAS = 2
 MAX_REPLICAS = 4
 COLD_START_S = 8
 STACK_OPTIONS = (
+    f"--engines={MIN_REPLICAS}",
+    f"--min={MIN_REPLICAS}",
+    f"--max={MAX_REPLICAS}",
     f"--cold-start={COLD_START_S}",
     "--speed=2",  # answers end within seconds even when prefills are in their way
     "--max-concurrency=64",  # so a queue in front of the engines is seconds long, not minutes,
     "--longest-wait=5",  # and who finds no place is told so while it still listens
 )
+
+USUAL_RATE = 3.0  # requests a second of all tenants: about a tenth of what two engines can do
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """What one tenant does in the incident: long prompts, short answers, no patience for more."""
+
+    tenant: str = "acme"
+    rate: int = 8
+    prompt_tokens: int = 12_000
+    output_tokens: int = 16
+    for_s: int = 120
+
+    @property
+    def option(self) -> str:
+        """Write it as the load generator reads it."""
+        return (
+            f"tenant={self.tenant},rate={self.rate},prompt_tokens={self.prompt_tokens},"
+            f"output_tokens={self.output_tokens},for={self.for_s}s"
+        )
+
+
+FLOOD = Flood()
 
 
 def write_config(path: Path, stack: Mapping[str, Any]) -> None:

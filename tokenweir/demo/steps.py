@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 
+from tokenweir.demo.config import FLOOD
 from tokenweir.timeline import Step
 
 SLO = "demo-chat"
-FLOOD_TENANT = "acme"
 TARGET_S = 300.0
 ALERT_WITHIN_S = 90.0
 MOST = 0.5
@@ -80,9 +80,9 @@ class World:
         obeyed = await self.rules()
         for lease in await self.leases("shed"):
             fraction = lease["change"]["fraction"]
-            caused = lease["cause"] == f"tenant_flood:{FLOOD_TENANT}"
+            caused = lease["cause"] == f"tenant_flood:{FLOOD.tenant}"
             if caused and lease["id"] in obeyed and fraction >= MOST:
-                return f"the gateway refuses {fraction:.0%} of {FLOOD_TENANT}'s requests"
+                return f"the gateway refuses {fraction:.0%} of {FLOOD.tenant}'s requests"
         return None
 
     async def capacity_is_added(self) -> str | None:
@@ -105,10 +105,10 @@ class World:
         The long window must say so: a minute in which it went well, not a lucky moment.
         """
         tiers = await self.verdicts()
-        others = [tier for tenant, tier in tiers.items() if tenant != FLOOD_TENANT]
+        others = [tier for tenant, tier in tiers.items() if tenant != FLOOD.tenant]
         if any(tier["burning"] or (tier["long_burn"] or 0) >= tier["factor"] for tier in others):
             return None
-        burned = sorted(self._burned - {FLOOD_TENANT})
+        burned = sorted(self._burned - {FLOOD.tenant})
         return f"{' and '.join(burned)} burned too, no more" if burned else "nobody else burned"
 
     async def page_resolves(self) -> str | None:
