@@ -17,10 +17,12 @@ from world import START, World
 
 import store.open
 import store.schema
+from actuators.diagnose import diagnose
 from actuators.drivers.build import build_drivers
 from actuators.evidence import Absent, Known, Stale, known
 from actuators.loop import ControlLoop
 from actuators.observe import Observer
+from actuators.trust import judge_trust
 from base.clock import ManualClock
 from store.engine import Engine
 from store.sources import watermarks
@@ -180,6 +182,70 @@ def test_the_loop_acts_on_what_the_store_holds(engine: Engine, db: Database) -> 
         "gateway/demo|tenant=acme|shed",
     ]
     assert drivers.policies.current("demo", NOW).document["rules"]
+
+
+def refused(number: int, ago_s: float, reason: str) -> dict[str, Any]:
+    """A request of acme that waited five seconds and was never served: nobody counted tokens."""
+    start = NOW - timedelta(seconds=ago_s)
+    changes = {
+        "end": start + timedelta(seconds=5),
+        "outcome": "bad",
+        "outcome_reason": reason,
+        "prompt_tokens": None,
+        "cached_tokens": None,
+        "completion_tokens": None,
+        "queue_ms": None,
+        "ttft_ms": None,
+        "duration_ms": 5000.0,
+        "replica": "",
+    }
+    return fact(number, ago_s, "acme", **changes)
+
+
+def overrun() -> list[dict[str, Any]]:
+    """Ten quiet minutes, then a flood of which most finds no place and the rest waits 45 s.
+
+    What waits is not stored yet: of the last 45 s only refusals are there.
+    """
+    facts = []
+    for second in range(62, 660, 2):
+        facts += [fact(len(facts), second, "beta"), fact(len(facts) + 1, second, "acme")]
+    for i in range(20):
+        served = {"queue_ms": 45_000.0, "ttft_ms": 45_000.0, "duration_ms": 47_000.0}
+        started = NOW - timedelta(seconds=60 - i / 2)
+        facts.append(
+            fact(len(facts), 60 - i / 2, "acme", end=started + timedelta(seconds=47), **served)
+        )
+    facts.append(fact(len(facts), 50, "beta", end=NOW - timedelta(seconds=3), queue_ms=45_000.0))
+    for i in range(100):
+        reason = ("capacity", "timeout", "client_gone")[i % 3]
+        facts.append(refused(len(facts), 55 - i / 2, reason))
+    return facts
+
+
+def test_refused_and_queued_requests_are_offered_work_and_show_the_flood(engine: Engine) -> None:
+    heard(engine, first=NOW - timedelta(hours=1), last=NOW)
+    insert(engine, overrun())
+    settings = make_settings(window="20s")
+    observer = Observer(engine, settings, lambda at: watermarks(engine, at), {})
+    seen = observer.observe(settings.gateways[0], [verdict()], NOW)
+    acme = seen.tenant("acme")
+
+    # In the last 20 s nothing that was served started, but much of what had queued ended.
+    assert known(seen.queue_p95_ms) == 45_000.0
+    # 30 refusals with a reason that is not ours, each as large as the tenant's served ones.
+    assert acme.shed_per_s == pytest.approx(2.0, rel=0.1)
+    assert acme.offered_work_per_s > acme.admitted_work_per_s + 1.9 * 900
+    cause = diagnose(seen, judge_trust(seen), settings)[0]
+    assert cause.key == "tenant_flood:acme"
+
+
+def test_a_client_that_left_a_running_answer_was_served(engine: Engine) -> None:
+    heard(engine, first=NOW - timedelta(hours=1), last=NOW)
+    left = [fact(i, 2 + i, "acme", outcome_reason="client_gone") for i in range(20)]
+    insert(engine, left)
+
+    assert observe(engine).tenant("acme").shed_per_s == 0
 
 
 def _as_state(world: World) -> Any:
