@@ -98,7 +98,7 @@ class Timeline:
         table.add_column("step", no_wrap=True)
         table.add_column("at", justify="right", no_wrap=True)
         table.add_column("limit", justify="right", style="dim", no_wrap=True)
-        table.add_column("seen", no_wrap=True, overflow="ellipsis")
+        table.add_column("seen", overflow="fold")
         for step in self.steps:
             mark = "[green]✓[/]" if step.in_time else "[red]✗[/]"
             at = "—" if step.seen_at_s is None else f"{step.seen_at_s:.0f} s"

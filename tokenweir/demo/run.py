@@ -88,7 +88,7 @@ async def _settle(calls_since: float) -> None:
 async def _incident(exits: AsyncExitStack, folder: Path, running: Running, world: World) -> bool:
     flood = Managed("flood", folder / "flood.log")
     exits.push_async_callback(flood.stop)
-    out.print(f"\n[bold]Incident[/]: {_said(FLOOD)}. Nobody tells the control plane.")
+    out.print(f"\n[bold]Incident[/]: {_said(FLOOD)}. Nobody tells tokenweir.")
     timeline = Timeline(incident_steps(world), SystemClock())
     await flood.start([
         *_load(running), f"--duration={FLOOD.for_s}s", "--rate=0", "--retries=0",
@@ -108,7 +108,7 @@ async def _incident(exits: AsyncExitStack, folder: Path, running: Running, world
 
 def _said(flood: Flood) -> str:
     what = f"{flood.rate} prompts a second of {flood.prompt_tokens:,} tokens"
-    return f"{flood.tenant} sends {what} for {flood.for_s} s"
+    return f"for {flood.for_s} s {flood.tenant} sends {what}"
 
 
 def _load(running: Running) -> list[str]:

@@ -69,7 +69,7 @@ class World:
         if not firing:
             return None
         first = firing[0]
-        return f"{first['group'].get('tenant')} burns its budget {_burn(first)}"
+        return f"{first['group'].get('tenant')}'s budget burns {_burn(first)}"
 
     async def page_arrives(self) -> str | None:
         return "one webhook, with a valid signature" if await self.pages("firing") else None
@@ -142,9 +142,13 @@ def incident_steps(world: World) -> list[Step]:
 
 
 def _burn(alert: dict[str, Any]) -> str:
-    return str(alert["annotations"].get("burn", "too fast")).replace("x over", " times too fast in")
+    """Shorten "13.4x over 1m"."""
+    factor, _, _ = str(alert["annotations"].get("burn", "")).partition("x over")
+    return f"{factor} times too fast" if factor else "too fast"
 
 
 def _short(proof: str) -> str:
-    """Shorten "queue_p95_ms went from 13,208 to 842.5" for a table."""
-    return proof.replace("_ms went from", " went from").replace("_", " ") + " ms"
+    """Shorten "queue_p95_ms went from 13,207.5 to 9,842.46"."""
+    metric, _, change = proof.partition(" went from ")
+    values = [value.partition(".")[0] for value in change.split(" to ")]
+    return f"{metric.removesuffix('_ms').replace('_', ' ')} {' → '.join(values)} ms"
