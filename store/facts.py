@@ -115,18 +115,15 @@ WHERE start_ns >= {reach.first} AND start_ns <= {reach.last}""",
         spans.columns = pd.Index(
             [name.removeprefix("t_").removeprefix("n_") for name in table.column_names]
         )
-        # The survivor of conflicting copies is the same whatever came first.
-        ordered = spans.sort_values(["version"], kind="stable")
-        return ordered.drop_duplicates("id", keep="last").drop(columns=["version"])
+        return spans
 
     def _replace(self, spans: pd.DataFrame, seq: int) -> set[int]:
         """Write the facts of these spans in place of what was there; returns all their buckets."""
         if spans.empty:
             return set()
-        spans = spans.assign(part=parts_of(spans, self._window))
-        new = facts_of(spans)
-        extent = spans.groupby("trace_id")["start_ns"].agg(["min", "max"])
-        old = read_facts(self._engine, seq, extent)
+        kept = survivors(spans)
+        new = facts_of(kept.assign(part=parts_of(kept, self._window)))
+        old = read_facts(self._engine, seq, reaches_of_facts(spans))
         write_facts(self._engine, changed(old, new), seq)
         starts = [*old.get("start_ns", ()), *new.get("start_ns", ())]
         return {int(start) // _SECOND // _BUCKET_S * _BUCKET_S for start in starts}
@@ -142,7 +139,7 @@ FROM (
   WHERE seq = {seq:UInt64} GROUP BY source, tenant
 ) AS came
 LEFT JOIN (
-  SELECT source, credential_tenant AS tenant, count() AS fresh FROM spans
+  SELECT source, credential_tenant AS tenant, uniqExact(trace_id, span_id) AS fresh FROM spans
   WHERE seq = {seq:UInt64} AND (trace_id, span_id) NOT IN (
     SELECT trace_id, span_id FROM spans
     WHERE seq < {seq:UInt64} AND bucket IN (SELECT bucket FROM spans WHERE seq = {seq:UInt64})
@@ -182,6 +179,25 @@ def clusters(touched: pd.DataFrame, window: int) -> Iterator[Reach]:
             current = Reach(current.first, max(current.last, near.last))
     if current is not None:
         yield current
+
+
+def survivors(spans: pd.DataFrame) -> pd.DataFrame:
+    """Keep one of the copies of each span: of contradictory ones the same whatever came first."""
+    ordered = spans.sort_values(["version"], kind="stable")
+    return ordered.drop_duplicates("id", keep="last").drop(columns=["version"])
+
+
+def reaches_of_facts(spans: pd.DataFrame) -> pd.DataFrame:
+    """Say, by trace, from when to when (min, max) there may be facts made of these spans before.
+
+    Of every copy, not only of the survivors, and of whole buckets: a copy that began at another
+    time may have been the only one when the fact was made, and merged away since.
+    """
+    extent = spans.groupby("trace_id")["start_ns"].agg(["min", "max"])
+    bucket = _BUCKET_S * _SECOND
+    return extent.assign(
+        min=extent["min"] // bucket * bucket, max=extent["max"] // bucket * bucket + bucket - 1
+    )
 
 
 def parts_of(spans: pd.DataFrame, window: int) -> pd.Series:
