@@ -109,7 +109,7 @@ def _flood_cause(
 ) -> Cause:
     queue = known(evidence.queue_p95_ms)
     waits = queue is None or queue >= settings.thresholds.queueing_ms
-    harmless = not waits and not load.shed_per_s  # refused, it is harmless because of that
+    harmless = not waits and not load.refused_per_s  # refused, it is harmless because of that
     times = f"{load.offered_work_per_s / usual:.1f} times" if usual else "up from no"
     offers = f"tenant {load.tenant} offers {load.offered_work_per_s:,.0f} tokens/s of work"
     return Cause(

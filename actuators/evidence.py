@@ -66,16 +66,17 @@ def measured(
 
 @dataclass(frozen=True, slots=True)
 class TenantLoad:
-    """One tenant's traffic in the window.
+    """One tenant's traffic in the window, as far as it ended in it.
 
     Work is prefill-token equivalents per second: uncached prompt tokens plus weighted completion
-    tokens. `offered` adds what was shed, at the tenant's mean work per admitted request.
-    `baseline` is the median of the baseline window's slots; None while too few slots are covered.
+    tokens. `offered` adds what was refused (shed, or no room) or given up while waiting, at the
+    tenant's mean work per served request. `baseline` is the usual served work before the window;
+    None while too little of that time is covered.
     """
 
     tenant: str
     arrivals_per_s: float
-    shed_per_s: float
+    refused_per_s: float
     prompt_tokens_per_s: float
     admitted_work_per_s: float
     offered_work_per_s: float

@@ -18,7 +18,7 @@ def tenant_loads(
         for column, value in row.items():
             if column not in {"tenant", "priority"}:
                 sums[row["tenant"]][column] += value
-    admitted = sum(s["requests"] - s["shed"] for s in sums.values())
+    admitted = sum(s["requests"] - s["refused"] for s in sums.values())
     everyone = sum(s["work"] for s in sums.values()) / admitted if admitted else 0.0
     seconds = window.total_seconds()
     return tuple(
@@ -33,16 +33,16 @@ def _tenant_load(
     seconds: float,
     baselines: Mapping[str, float] | None,
 ) -> TenantLoad:
-    admitted = sums["requests"] - sums["shed"]
+    admitted = sums["requests"] - sums["refused"]
     mean = sums["work"] / admitted if admitted else everyone
-    unsized = sums["shed"] - sums["shed_sized"]
+    unsized = sums["refused"] - sums["refused_sized"]
     return TenantLoad(
         tenant=tenant,
         arrivals_per_s=sums["requests"] / seconds,
-        shed_per_s=sums["shed"] / seconds,
+        refused_per_s=sums["refused"] / seconds,
         prompt_tokens_per_s=sums["prompt"] / seconds,
         admitted_work_per_s=sums["work"] / seconds,
-        offered_work_per_s=(sums["work"] + sums["shed_work"] + unsized * mean) / seconds,
+        offered_work_per_s=(sums["work"] + sums["refused_work"] + unsized * mean) / seconds,
         baseline_work_per_s=None if baselines is None else baselines.get(tenant, 0.0),
     )
 

@@ -32,12 +32,12 @@ _ENDED = (
 LOADS = f"""
 SELECT tenant, priority,
   count() AS requests,
-  countIf({_REFUSED}) AS shed,
+  countIf({_REFUSED}) AS refused,
   sumIf(coalesce(prompt_tokens, 0), NOT {_REFUSED}) AS prompt,
   sumIf(coalesce(completion_tokens, 0), NOT {_REFUSED}) AS completion,
   sumIf({_WORK}, NOT {_REFUSED}) AS work,
-  countIf({_REFUSED} AND prompt_tokens IS NOT NULL) AS shed_sized,
-  sumIf({_WORK}, {_REFUSED} AND prompt_tokens IS NOT NULL) AS shed_work
+  countIf({_REFUSED} AND prompt_tokens IS NOT NULL) AS refused_sized,
+  sumIf({_WORK}, {_REFUSED} AND prompt_tokens IS NOT NULL) AS refused_work
 FROM facts FINAL
 WHERE {_ENDED}
 GROUP BY tenant, priority

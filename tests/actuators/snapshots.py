@@ -33,7 +33,7 @@ def tenant(name: str, offered: float, usual: float | None = 1000.0) -> TenantLoa
     return TenantLoad(
         tenant=name,
         arrivals_per_s=offered / 100,
-        shed_per_s=0.0,
+        refused_per_s=0.0,
         prompt_tokens_per_s=offered,
         admitted_work_per_s=offered,
         offered_work_per_s=offered,

@@ -131,7 +131,7 @@ def test_loads_latencies_and_baselines_come_from_the_facts(engine: Engine) -> No
     assert beta.offered_work_per_s == pytest.approx(0.5 * 900, rel=0.05)
     assert beta.baseline_work_per_s == pytest.approx(0.5 * 900, rel=0.05)
     assert acme.offered_work_per_s > 8 * acme.baseline_work_per_s
-    assert gamma.shed_per_s == pytest.approx(1.0, rel=0.05)
+    assert gamma.refused_per_s == pytest.approx(1.0, rel=0.05)
     assert gamma.admitted_work_per_s == 0
     assert gamma.offered_work_per_s == pytest.approx(900.0, rel=0.05), "sized as the others are"
     assert known(seen.queue_p95_ms) == 900.0
@@ -234,7 +234,7 @@ def test_refused_and_queued_requests_are_offered_work_and_show_the_flood(engine:
     # In the last 20 s nothing that was served started, but much of what had queued ended.
     assert known(seen.queue_p95_ms) == 45_000.0
     # 30 refusals with a reason that is not ours, each as large as the tenant's served ones.
-    assert acme.shed_per_s == pytest.approx(2.0, rel=0.1)
+    assert acme.refused_per_s == pytest.approx(2.0, rel=0.1)
     assert acme.offered_work_per_s > acme.admitted_work_per_s + 1.9 * 900
     cause = diagnose(seen, judge_trust(seen), settings)[0]
     assert cause.key == "tenant_flood:acme"
@@ -245,7 +245,7 @@ def test_a_client_that_left_a_running_answer_was_served(engine: Engine) -> None:
     left = [fact(i, 2 + i, "acme", outcome_reason="client_gone") for i in range(20)]
     insert(engine, left)
 
-    assert observe(engine).tenant("acme").shed_per_s == 0
+    assert observe(engine).tenant("acme").refused_per_s == 0
 
 
 def _as_state(world: World) -> Any:

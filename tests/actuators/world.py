@@ -219,12 +219,12 @@ class World:
                         "tenant": tenant,
                         "priority": self.priority.get(tenant, ""),
                         "requests": requests,
-                        "shed": shed,
+                        "refused": shed,
                         "prompt": work,
                         "completion": 0,
                         "work": work,
-                        "shed_sized": 0,
-                        "shed_work": 0,
+                        "refused_sized": 0,
+                        "refused_work": 0,
                     }
                 )
         return out
