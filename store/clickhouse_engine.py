@@ -18,6 +18,7 @@ _INSERT = {
     "deduplicate_blocks_in_dependent_materialized_views": 1,
     "max_partitions_per_insert_block": 0,
     "async_insert": 0,
+    "optimize_on_insert": 0,
 }
 _KNOWN_STATEMENTS = 1024
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import Permanent
+from base.errors import Retryable
 from collector.view import install
 from collector.vocabulary import load
 from store import schema
@@ -89,8 +89,8 @@ def test_a_scenario_gives_the_same_facts_and_rollups_on_a_server(
     assert rolled["requests"] == row["requests"]
 
 
-def test_a_wrong_statement_is_a_permanent_error(remote: Engine) -> None:
-    with pytest.raises(Permanent, match="Code: "):
+def test_an_error_that_is_not_the_data_is_worth_another_try(remote: Engine) -> None:
+    with pytest.raises(Retryable, match="Code: "):
         remote.rows("SELECT no_such_column FROM facts")
 
 
