@@ -24,6 +24,7 @@ log = Log(__name__)
 
 OPEN_PATHS = ("/-/ready", "/-/healthy")
 PAGE_UPDATES = "/_dash-"  # the pages read by POST
+ADDRESSES = "/api/v1/endpoints"
 FOR_MACHINES = ("/api/v1/policies/", "/api/v1/scaling/", "/metrics")
 
 
@@ -36,6 +37,7 @@ class Wish(StrEnum):
     READ = "read"
     CHANGE = "change"
     DRIVE = "drive"  # what gateways, autoscalers and Prometheus poll
+    FIND = "find"  # where this instance listens
 
 
 @dataclass(slots=True)
@@ -142,6 +144,8 @@ def add_not_found(app: FastAPI) -> None:
 def wish_of(request: Request) -> Wish:
     """Tell reading from changing; the paths that machines poll are a case of their own."""
     path = request.url.path
+    if path == ADDRESSES:
+        return Wish.FIND
     if path.startswith(FOR_MACHINES):
         return Wish.DRIVE
     reads = request.method in {"GET", "HEAD", "OPTIONS"} or path.startswith(PAGE_UPDATES)

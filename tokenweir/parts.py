@@ -51,7 +51,7 @@ from store.sources import watermarks
 from store.spans import SpanStore
 from tokenweir.acts import action_notes, open_episodes
 from tokenweir.datadir import read_endpoints
-from tokenweir.http import add_not_found
+from tokenweir.http import ADDRESSES, add_not_found
 from tokenweir.judge import Judge
 from tokenweir.keys import open_control
 from tokenweir.settings import Settings
@@ -153,7 +153,7 @@ class Parts:
         ):
             app.include_router(router)
 
-        @app.get("/api/v1/endpoints", tags=["instance"])
+        @app.get(ADDRESSES, tags=["instance"])
         def endpoints() -> dict[str, Any]:
             """Say where this instance listens; empty until all of it does."""
             return read_endpoints(self._settings.data) or {}

@@ -33,6 +33,7 @@ MAY = {
     Wish.READ: {Role.READ, Role.ADMIN},
     Wish.CHANGE: {Role.ADMIN},
     Wish.DRIVE: {Role.READ, Role.GATEWAY, Role.ADMIN},
+    Wish.FIND: set(Role),
 }
 WEB_THREADS = 32  # long polls of gateways hold one each
 
