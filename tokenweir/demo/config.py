@@ -98,6 +98,7 @@ def settings(stack: Mapping[str, Any]) -> dict[str, Any]:
                     "cold_start": f"{COLD_START_S}s",
                 }
             ],
+            "thresholds": {"queueing_ms": 1000},  # below it, this machine's own hiccups
             "limits": {
                 "protected_priorities": [],
                 "cooldown": "10s",
