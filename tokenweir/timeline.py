@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import httpx
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -82,14 +83,13 @@ class Timeline:
         """Name the steps that are looked for and were not seen yet."""
         return [s.title for s in self.steps if s.seen_at_s is None and self._may_look(s)]
 
-    def line(self, step: Step) -> Text:
-        """Say in one line of the console that a step was seen."""
+    def show(self, step: Step, console: Console) -> None:
+        """Say in one line that a step was seen."""
         width = max(len(step.title) for step in self.steps)
         mark = ("✓", "green") if step.in_time else ("✗", "red")
         at = f"{step.seen_at_s or 0:4.0f} s  "
         line = Text.assemble(mark, at, f"{step.title:<{width}}  ", (step.note, "dim"))
-        line.no_wrap, line.overflow = True, "ellipsis"
-        return line
+        console.print(line, no_wrap=True, overflow="ellipsis")
 
     def table(self) -> Table:
         """Summarise: step, limit, when it was seen, what was seen."""

@@ -52,3 +52,19 @@ async def test_a_step_seen_too_late_is_not_in_time() -> None:
 
     assert not await Timeline([late, other], clock, poll_s=0).run(lambda _: None)
     assert not late.in_time
+
+
+async def test_a_seen_step_is_one_line_however_long_its_note() -> None:
+    clock, calls = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), list[str]()
+    alert, undo = seen_after(clock, 0, calls, "alert"), seen_after(clock, 1e9, calls, "undo")
+    timeline = Timeline([alert, undo], clock, poll_s=0)
+    waited_for: list[list[str]] = []
+    await timeline.run(lambda _: None, lambda: waited_for.append(timeline.missing()))
+    alert.note = "long " * 50
+    console = Console(width=100)
+    with console.capture() as capture:
+        timeline.show(alert, console)
+
+    assert waited_for[0] == ["Undo"]
+    assert capture.get().count("\n") == 1
+    assert "✓   1 s  Alert" in capture.get()

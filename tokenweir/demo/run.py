@@ -96,7 +96,7 @@ async def _incident(exits: AsyncExitStack, folder: Path, running: Running, world
     ])  # fmt: skip
     with out.status("") as status:
         passed = await timeline.run(
-            lambda step: out.print(timeline.line(step)),
+            lambda step: timeline.show(step, out),
             lambda: status.update(
                 f"[dim]{timeline.elapsed_s:.0f} s  until {', '.join(timeline.missing())}[/]"
             ),

@@ -123,7 +123,7 @@ class World:
             return None
         if await self.ready_replicas() > self.base_replicas:
             return None
-        return f"{len(leases)} leases closed, {self.base_replicas} replicas again"
+        return f"all {len(leases)} closed, {self.base_replicas} replicas again"
 
 
 def incident_steps(world: World) -> list[Step]:
