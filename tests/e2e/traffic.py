@@ -31,7 +31,7 @@ TENANTS = ("acme", "globex", "initech")
 REPLICAS = ("r0", "r1")
 
 
-def traffic(seed: int, traces: int = 40) -> list[Sent]:
+def traffic(seed: int, traces: int = 30) -> list[Sent]:
     """Return the spans of some hours, in the order of their ends.
 
     Among them: retries, n > 1, requests of agents, spans that are alive only, children without a
@@ -54,7 +54,8 @@ def _request(rng: random.Random, start: int | None = None) -> Iterator[Sent]:
     trace, gateway, router = rng.randbytes(16), rng.randbytes(8), rng.randbytes(8)
     if start is None:
         days = rng.choice([0] * 8 + [3, 25])
-        start = BASE_NS - days * 86_400 * SECOND + rng.randrange(150 * MINUTE)
+        minutes = 15 if days else 90
+        start = BASE_NS - days * 86_400 * SECOND + rng.randrange(minutes * MINUTE)
     queue, prefill, decode = rng.uniform(0, 900), rng.uniform(20, 2500), rng.uniform(100, 4000)
     prompt, completion = rng.randrange(1, 4000), rng.randrange(1, 400)
     ending = rng.choices(["ok", "retried", "refused", "failed"], [7, 2, 1, 1])[0]
