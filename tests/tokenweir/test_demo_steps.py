@@ -29,7 +29,7 @@ class Served:
             return httpx.Response(200, json=self.answers[str(request.url)])
 
         client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-        world = World(client, "http://control", STACK)
+        world = World(client, "http://control", STACK, keep_s=0)
         world.base_replicas = 2
         return world
 

@@ -89,7 +89,7 @@ async def _incident(exits: AsyncExitStack, folder: Path, running: Running, world
     flood = Managed("flood", folder / "flood.log")
     exits.push_async_callback(flood.stop)
     out.print(f"\n[bold]Incident[/]: {_said(FLOOD)}. Nobody tells tokenweir.")
-    timeline = Timeline(incident_steps(world), SystemClock())
+    timeline = Timeline(incident_steps(world), SystemClock(), poll_s=1.0)
     await flood.start([
         *_load(running), f"--duration={FLOOD.for_s}s", "--rate=0", "--retries=0",
         f"--flood={FLOOD.option}",
