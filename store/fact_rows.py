@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 
 from store.engine import Engine
+from store.parts import Extents
 
 _NS = pa.timestamp("ns", tz="UTC")
 _TEXT, _REAL, _COUNT = pa.string(), pa.float64(), pa.int64()
@@ -46,9 +47,9 @@ _KEY = ["minute", "tenant", "route", "trace_id", "request_id"]
 _MINUTE = 60_000_000_000
 
 
-def read_facts(engine: Engine, seq: int, extent: pd.DataFrame) -> pd.DataFrame:
-    """Read the facts of the traces of a batch, each within its extent (min, max of start in ns)."""
-    first, last = int(extent["min"].min()), int(extent["max"].max())
+def read_facts(engine: Engine, seq: int, within: Extents) -> pd.DataFrame:
+    """Read the facts of the traces of a batch, each within its extent."""
+    first, last = int(within.first.min()), int(within.last.max())
     columns = ", ".join(
         f"toUnixTimestamp64Nano({name}) AS {name}_ns" if name in {"start", "end"}
         else f"toString({name}) AS {name}" if SCHEMA.field(name).type == _TEXT
@@ -65,12 +66,9 @@ def read_facts(engine: Engine, seq: int, extent: pd.DataFrame) -> pd.DataFrame:
     if not table.num_rows:
         return pd.DataFrame()
     found: pd.DataFrame = table.to_pandas()
-    found = found[found["trace_id"].isin(extent.index)]
-    limits = extent.loc[found["trace_id"]]
-    inside = (found["start_ns"].to_numpy() >= limits["min"].to_numpy()) & (
-        found["start_ns"].to_numpy() <= limits["max"].to_numpy()
-    )
-    return found[inside]
+    places = pd.Index(within.traces).get_indexer(pd.Index(found["trace_id"]))
+    start = found["start_ns"].to_numpy()
+    return found[(places >= 0) & (start >= within.first[places]) & (start <= within.last[places])]
 
 
 def changed(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
@@ -110,7 +108,11 @@ def write_facts(engine: Engine, rows: pd.DataFrame, seq: int) -> None:
 def _column(values: object, kind: pa.DataType) -> pa.Array:
     if pa.types.is_integer(kind) and isinstance(values, pd.Series):
         numbers = values.to_numpy("float64", na_value=np.nan)
-        unknown = np.isnan(numbers)
+        # What does not fit is not known: stopping the batch for it would stop every later one.
+        limits = np.iinfo(kind.to_pandas_dtype())
+        if limits.min == 0:
+            numbers = np.clip(numbers, 0, limits.max)  # attempts, which are never unknown
+        unknown = ~((numbers >= limits.min) & (numbers < limits.max + 1.0))
         return pa.array(np.where(unknown, 0, numbers).astype("int64"), mask=unknown).cast(kind)
     if pa.types.is_timestamp(kind):
         return pa.array(values, pa.int64()).cast(kind)

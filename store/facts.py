@@ -8,29 +8,15 @@ a trace that start within `trace_window` of each other, one after another, belon
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from store.engine import Engine
 from store.fact_rows import changed, read_facts, write_facts
-from store.requests import NUMBERS, TEXTS, facts_of
-
-_SECOND = 1_000_000_000
-_BUCKET_S = 10
-_LISTED = 2000  # traces named in one statement: bounds its text
-_STEPS = 50  # a part that goes on over more windows than this is taken as far as it was read
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """From when to when (ns of span start, inclusive) traces are read."""
-
-    first: int
-    last: int
+from store.parts import BUCKET_S, SECOND, Extents, Reach, clusters, extents, read_whole, survivors
+from store.requests import facts_of
 
 
 class FactBuilder:
@@ -38,7 +24,7 @@ class FactBuilder:
 
     def __init__(self, engine: Engine, trace_window: timedelta = timedelta(minutes=10)) -> None:
         self._engine = engine
-        self._window = round(trace_window.total_seconds() * _SECOND)
+        self._window = round(trace_window.total_seconds() * SECOND)
         self._begun: int | None = None  # the batch that was worked on last
 
     def refresh(self, seq: int) -> Sequence[datetime]:
@@ -49,25 +35,28 @@ class FactBuilder:
         """
         is_again = self._begun in {None, seq}  # a process's first batch may be its predecessor's
         self._begun = seq
-        touched = self._touched(seq)
         buckets = self._written(seq) if is_again else set()
-        for reach in clusters(touched, self._window):
-            spans = self._whole_parts(seq, reach)
-            buckets |= self._replace(spans, seq)
+        for reach in self._touched(seq):
+            spans = read_whole(self._engine, seq, reach, self._window)
+            if spans.num_rows:
+                buckets |= self._replace(spans, seq)
         self._count_duplicates(seq)
         return [datetime.fromtimestamp(bucket, UTC) for bucket in sorted(buckets)]
 
-    def _touched(self, seq: int) -> pd.DataFrame:
+    def _touched(self, seq: int) -> Iterator[Reach]:
         table = self._engine.arrow(
             "SELECT min(toUnixTimestamp64Nano(start)) AS first, "
             "max(toUnixTimestamp64Nano(start)) AS last FROM spans "
             "WHERE seq = {seq:UInt64} GROUP BY trace_id ORDER BY first",
             {"seq": seq},
         )
-        return table.to_pandas() if table.num_rows else pd.DataFrame({"first": [], "last": []})
+        if not table.num_rows:
+            return iter(())
+        first, last = (table.column(name).to_numpy() for name in ("first", "last"))
+        return clusters(first, last, self._window)
 
     def _written(self, seq: int) -> set[int]:
-        """Name the buckets of what an earlier try wrote: what it took away is found nowhere else."""
+        """Name the buckets of what an earlier try wrote: what it took away is nowhere else."""
         rows = self._engine.rows(
             "SELECT DISTINCT intDiv(toUnixTimestamp64Nano(start), 10000000000) * 10 AS bucket "
             "FROM facts WHERE version IN ({gone:UInt64}, {made:UInt64})",
@@ -75,70 +64,13 @@ class FactBuilder:
         )
         return {row["bucket"] for row in rows}
 
-    def _whole_parts(self, seq: int, reach: Reach) -> pd.DataFrame:
-        """Read the spans, and further where a trace reaches to the edge of what was read."""
-        spans = self._read(
-            "trace_id IN (SELECT trace_id FROM spans WHERE seq = {seq:UInt64})", reach, seq
-        )
-        for _ in range(_STEPS):
-            extent = spans.groupby("trace_id")["start_ns"].agg(["min", "max"])
-            early = extent["min"] - self._window < reach.first
-            late = extent["max"] + self._window > reach.last
-            growing = extent[early | late]
-            if growing.empty:
-                break
-            reach = Reach(
-                int(growing["min"].min()) - self._window, int(growing["max"].max()) + self._window
-            )
-            more = self._read_listed(list(growing.index), reach, seq)
-            is_old = spans["trace_id"].isin(growing.index)
-            if len(more) == is_old.sum():
-                break
-            spans = pd.concat([spans[~is_old], more])
-        return spans
-
-    def _read_listed(self, traces: Sequence[bytes], reach: Reach, seq: int) -> pd.DataFrame:
-        found = []
-        for start in range(0, len(traces), _LISTED):
-            listed = ", ".join(f"unhex('{one.hex()}')" for one in traces[start : start + _LISTED])
-            found.append(self._read(f"trace_id IN ({listed})", reach, seq))
-        return pd.concat(found)
-
-    def _read(self, traces: str, reach: Reach, seq: int) -> pd.DataFrame:
-        texts = ", ".join(f"toString({column}) AS t_{column}" for column in TEXTS)
-        numbers = ", ".join(f"toFloat64({column}) AS n_{column}" for column in NUMBERS)
-        first, last = reach.first // _SECOND, reach.last // _SECOND
-        table = self._engine.arrow(
-            f"""
-SELECT trace_id, lower(hex(span_id)) AS span_id, version, kind, status_code,
-  cityHash64(trace_id, spans.span_id) AS id,
-  if(parent_span_id = toFixedString('', 8), 0, cityHash64(trace_id, parent_span_id)) AS parent_id,
-  toUnixTimestamp64Nano(start) AS start_ns, toUnixTimestamp64Nano(end) AS end_ns,
-  {texts}, {numbers}
-FROM spans
-PREWHERE {traces} AND bucket >= toDateTime({first // _BUCKET_S * _BUCKET_S}, 'UTC')
-  AND bucket <= toDateTime({last}, 'UTC')
-WHERE start_ns >= {reach.first} AND start_ns <= {reach.last}""",
-            {"seq": seq},
-        )
-        if not table.num_rows:
-            return pd.DataFrame({"trace_id": [], "start_ns": [], "id": []})
-        spans = frame_of(table)
-        spans.columns = pd.Index(
-            [name.removeprefix("t_").removeprefix("n_") for name in table.column_names]
-        )
-        return spans
-
-    def _replace(self, spans: pd.DataFrame, seq: int) -> set[int]:
+    def _replace(self, spans: pa.Table, seq: int) -> set[int]:
         """Write the facts of these spans in place of what was there; returns all their buckets."""
-        if spans.empty:
-            return set()
-        kept = survivors(spans)
-        new = facts_of(kept.assign(part=parts_of(kept, self._window)))
-        old = read_facts(self._engine, seq, reaches_of_facts(spans))
+        new = facts_of(survivors(spans, self._window))
+        old = read_facts(self._engine, seq, reaches_of_facts(extents(spans)))
         write_facts(self._engine, changed(old, new), seq)
-        starts = [*old.get("start_ns", ()), *new.get("start_ns", ())]
-        return {int(start) // _SECOND // _BUCKET_S * _BUCKET_S for start in starts}
+        starts = np.array([*old.get("start_ns", ()), *new.get("start_ns", ())], np.int64)
+        return set((starts // SECOND // BUCKET_S * BUCKET_S).tolist())
 
     def _count_duplicates(self, seq: int) -> None:
         """Note how many spans of the batch were there already, or came twice in it."""
@@ -162,59 +94,13 @@ LEFT JOIN (
         )
 
 
-def frame_of(table: pa.Table) -> pd.DataFrame:
-    """Make a frame whose texts are shared objects: pandas' own text columns copy at every step."""
-    columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_string(column.type):
-            encoded = column.combine_chunks().dictionary_encode()
-            known = np.array(encoded.dictionary.to_pylist(), dtype=object)
-            columns[name] = pd.Series(known[encoded.indices.to_numpy()], dtype=object)
-        else:
-            columns[name] = column.to_pandas()
-    return pd.DataFrame(columns)
-
-
-def clusters(touched: pd.DataFrame, window: int) -> Iterator[Reach]:
-    """Cut the touched traces, sorted by `first`, where nobody's window reaches over the gap.
-
-    One late span beside live traffic would otherwise make everything between be read.
-    """
-    current: Reach | None = None
-    for begin, end in zip(touched["first"], touched["last"], strict=True):
-        near = Reach(int(begin) - window, int(end) + window)
-        if current is None or near.first > current.last:
-            if current is not None:
-                yield current
-            current = near
-        else:
-            current = Reach(current.first, max(current.last, near.last))
-    if current is not None:
-        yield current
-
-
-def survivors(spans: pd.DataFrame) -> pd.DataFrame:
-    """Keep one of the copies of each span: of contradictory ones the same whatever came first."""
-    ordered = spans.sort_values(["version"], kind="stable")
-    return ordered.drop_duplicates("id", keep="last").drop(columns=["version"])
-
-
-def reaches_of_facts(spans: pd.DataFrame) -> pd.DataFrame:
-    """Say, by trace, from when to when (min, max) there may be facts made of these spans before.
+def reaches_of_facts(found: Extents) -> Extents:
+    """Say, by trace, from when to when there may be facts made of these spans before.
 
     Of every copy, not only of the survivors, and of whole buckets: a copy that began at another
     time may have been the only one when the fact was made, and merged away since.
     """
-    extent = spans.groupby("trace_id")["start_ns"].agg(["min", "max"])
-    bucket = _BUCKET_S * _SECOND
-    return extent.assign(
-        min=extent["min"] // bucket * bucket, max=extent["max"] // bucket * bucket + bucket - 1
+    bucket = BUCKET_S * SECOND
+    return Extents(
+        found.traces, found.first // bucket * bucket, found.last // bucket * bucket + bucket - 1
     )
-
-
-def parts_of(spans: pd.DataFrame, window: int) -> pd.Series:
-    """Give each trace part a number: a trace falls apart where no span starts for a window."""
-    ordered = spans.sort_values(["trace_id", "start_ns"], kind="stable")
-    other = ordered["trace_id"] != ordered["trace_id"].shift()
-    apart = ordered["start_ns"].diff() > window
-    return (other | apart).cumsum().reindex(spans.index)

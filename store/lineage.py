@@ -8,11 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Indices = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
+from store.span_set import Flags, Ids, Rows, Texts, Words
 
 _DEPTH = 64  # a chain deeper than this, or one that bites its tail, is cut
 
@@ -24,11 +21,11 @@ class Lineage:
     `anchor` is -1 for spans that are not request-like.
     """
 
-    parent: Indices
-    anchor: Indices
+    parent: Rows
+    anchor: Rows
 
 
-def parents_of(ids: Ids, parent_ids: Ids) -> Indices:
+def parents_of(ids: Ids, parent_ids: Ids) -> Rows:
     """Find each span's parent among `ids` (unique); 0 as parent id means none."""
     if not len(ids):
         return np.empty(0, np.int64)
@@ -40,13 +37,13 @@ def parents_of(ids: Ids, parent_ids: Ids) -> Indices:
     return np.where(is_there, found, -1)
 
 
-def trace_lineage(parent: Indices, is_request: Flags) -> Lineage:
+def trace_lineage(parent: Rows, is_request: Flags) -> Lineage:
     """Walk up from every request-like span to the outermost one of its chain.
 
     Spans in between that are not request-like (agents, tools, middleware) are stepped over; a
     parent that is not stored ends the walk.
     """
-    outer = np.where(is_request, _nearest(parent, is_request), -1)
+    outer = np.where(is_request, nearest(parent, is_request), -1)
     anchor = np.where(is_request, np.arange(len(parent)), -1)
     for _ in range(_DEPTH):
         above = np.where(anchor >= 0, outer[anchor], -1)
@@ -61,21 +58,21 @@ def trace_lineage(parent: Indices, is_request: Flags) -> Lineage:
     return Lineage(parent, anchor)
 
 
-def lend(values: npt.NDArray[np.object_], parent: Indices, start: Indices) -> list[str]:
-    """Return the nearest value that an ancestor of each `start` has, '' where none has one."""
-    found = np.full(len(start), "", dtype=object)
+def lend(words: Words, parent: Rows, start: Rows) -> Texts:
+    """Return the nearest text that an ancestor of each `start` has, '' where none has one."""
+    found = np.zeros(len(start), np.int64)
     at = parent[start]
     for _ in range(_DEPTH):
-        open_ones = (at >= 0) & (found == "")
+        open_ones = (at >= 0) & (found == 0)
         if not open_ones.any():
             break
-        found[open_ones] = values[at[open_ones]]
+        found[open_ones] = words.codes[at[open_ones]]
         at = np.where(at >= 0, parent[at], -1)
-    return [str(value) for value in found]
+    return words.known[found]
 
 
-def _nearest(parent: Indices, is_request: Flags) -> Indices:
-    """Find the nearest request-like ancestor of every span."""
+def nearest(parent: Rows, is_request: Flags) -> Rows:
+    """Find the nearest request-like ancestor of every span, -1 for none."""
     at = parent.copy()
     for _ in range(_DEPTH):
         between = (at >= 0) & ~is_request[at]

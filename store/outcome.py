@@ -6,8 +6,11 @@ wrong, or a tenant over its own quota, is excluded; a caller who left a healthy 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-import pandas as pd
+
+from store.span_set import Flags, Reals, Texts
 
 ERROR = 2  # OpenTelemetry's status code
 
@@ -15,24 +18,29 @@ ERROR = 2  # OpenTelemetry's status code
 _DEFAULT_REASON = {"good": "ok", "bad": "error", "excluded": "excluded"}
 
 
-def outcomes_of(requests: pd.DataFrame) -> pd.DataFrame:
-    """Judge every request.
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is known of how some requests ended, one value for each.
 
-    Needs: said_outcome, said_reason ('' if nobody said), http_status (NaN: none), is_error (the
-    anchor's span status), anchor_layer, has_engine (an engine finished it), has_answer (a first
-    token or a response head was seen). Returns outcome and outcome_reason, same index.
+    `said_outcome` and `said_reason` are '' if nobody said, `http_status` NaN for none. `is_error`
+    is the anchor's span status; `may_leave`: the anchor is a caller's own span or a router's;
+    `is_answered`: an engine finished, or a first token or a response head was seen.
     """
-    said = requests["said_outcome"].isin(list(_DEFAULT_REASON))
-    status = requests["http_status"].to_numpy("float64")
-    error = requests["is_error"].to_numpy(bool)
-    answered = (requests["has_engine"] | requests["has_answer"]).to_numpy(bool)
-    outermost = requests["anchor_layer"]
+
+    said_outcome: Texts
+    said_reason: Texts
+    http_status: Reals
+    is_error: Flags
+    may_leave: Flags
+    is_answered: Flags
+
+
+def outcomes_of(requests: Judged) -> tuple[Texts, Texts]:
+    """Judge every request; returns outcomes and reasons."""
+    status, error, answered = requests.http_status, requests.is_error, requests.is_answered
     # A caller's own span is in error though the service answered 200, or nothing at all.
-    left = np.where(
-        outermost.isin(["client", "router"]),
-        (np.nan_to_num(status, nan=200) < 400) & (error | (np.isnan(status) & ~answered)),
-        False,
-    )
+    left = requests.may_leave & (np.nan_to_num(status, nan=200) < 400)
+    left &= error | (np.isnan(status) & ~answered)
     rules = [
         (status == 504, "bad", "timeout"),
         (status == 503, "bad", "capacity"),
@@ -44,17 +52,13 @@ def outcomes_of(requests: pd.DataFrame) -> pd.DataFrame:
         (left & answered, "good", "client_stopped"),
         (left, "excluded", "client_gone"),
         (error, "bad", "error"),
+        (np.ones(len(status), bool), "good", "ok"),
     ]
-    conditions = [rule for rule, _, _ in rules]
-    outcome = np.select(conditions, [o for _, o, _ in rules], "good")
-    reason = np.select(conditions, [r for _, _, r in rules], "ok")
-    spoken = requests["said_reason"].where(
-        requests["said_reason"] != "", requests["said_outcome"].map(_DEFAULT_REASON)
-    )
-    return pd.DataFrame(
-        {
-            "outcome": np.where(said, requests["said_outcome"], outcome),
-            "outcome_reason": np.where(said, spoken, reason),
-        },
-        index=requests.index,
-    )
+    rule = np.argmax([applies for applies, _, _ in rules], axis=0)  # the first that applies
+    outcome = np.array([outcome for _, outcome, _ in rules], dtype=object)[rule]
+    reason = np.array([reason for _, _, reason in rules], dtype=object)[rule]
+    for word, default in _DEFAULT_REASON.items():
+        said = requests.said_outcome == word
+        outcome[said] = word
+        reason[said] = np.where(requests.said_reason == "", default, requests.said_reason)[said]
+    return outcome, reason

@@ -1,235 +1,221 @@
 """Spans -> request facts: one row per logical request. Pure, and independent of row order.
 
-A fact is a function of the set of spans of its trace part (see `store.facts`), nothing else.
+A fact is a function of the set of spans of its trace part (see `store.parts`), nothing else.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from store import lost_links
-from store.lineage import lend, parents_of, trace_lineage
-from store.outcome import ERROR, outcomes_of
+from store.lineage import lend, nearest, parents_of, trace_lineage
+from store.members import Members, members_of, picked
+from store.outcome import ERROR, Judged, outcomes_of
+from store.span_set import (
+    CLIENT,
+    ENGINE,
+    GATEWAY,
+    LAYERS,
+    LLM,
+    NO_LAYER,
+    ROUTER,
+    Flags,
+    Reals,
+    Rows,
+    SpanSet,
+    Texts,
+)
 from store.usage import usage_of
 
-REQUEST_LAYERS = ("gateway", "router", "client", "llm", "engine")
-
-# What a fact is made from; `store.facts` selects exactly these. Text is '' when unknown.
-TEXTS = (
-    "name", "layer", "service", "instance", "tenant", "route", "user_id", "feature", "app_version",
-    "priority", "replica", "server_address", "server_port", "model", "response_model",
-    "llm_request_id", "conversation_id", "task_id", "outcome", "outcome_reason", "finish_reason",
-)  # fmt: skip
-NUMBERS = (
-    "http_status", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens",
-    "total_tokens", "reported_cost_usd", "ttft_ms", "queue_ms", "prefill_ms", "decode_ms",
-    "inference_ms", "e2e_ms", "latency_ms", "attempt", "streaming",
-)  # fmt: skip
-
-_SERVER, _CLIENT = 2, 3  # OpenTelemetry's span kinds
-_OUTSIDE_IN = {"gateway": 0, "router": 1, "client": 2, "llm": 3, "engine": 4}
+_CLIENT_KIND = 3  # OpenTelemetry's
 _LENT = ("tenant", "user_id", "feature", "app_version", "priority", "conversation_id", "task_id")
 
 
-def facts_of(spans: pd.DataFrame) -> pd.DataFrame:
+def facts_of(spans: SpanSet) -> pd.DataFrame:
     """Work out the requests of some whole traces.
 
-    `spans` has one row per span: part (the trace part's number), id and parent_id (uint64, 0 for
-    none), trace_id (bytes), span_id (hex text), kind, status_code, start_ns, end_ns, `TEXTS` and
-    `NUMBERS` (NaN for unknown). Returns the columns of table `facts` but version and deleted.
+    Returns the columns of table `facts` but version and deleted; start and end as `start_ns` and
+    `end_ns`.
     """
-    spans = spans.sort_values(["start_ns", "id"], kind="stable").reset_index(drop=True)
-    spans["number"] = np.arange(len(spans))
-    spans["start"] = spans["start_ns"]
-    is_request = spans["layer"].isin(REQUEST_LAYERS).to_numpy()
-    parent = parents_of(spans["id"].to_numpy("uint64"), spans["parent_id"].to_numpy("uint64"))
-    part = spans["part"].to_numpy()
-    parent = np.where((parent >= 0) & (part[parent] == part), parent, -1)
-    lineage = trace_lineage(parent, is_request)
-    anchor = _with_siblings(spans, parent, lineage.anchor)
-    spans["anchor"] = lost_links.joined(spans, parent, anchor)
-    spans["outer"] = _outer(parent, is_request)
-    members = spans[is_request]
-    if members.empty:
+    is_request = spans.layer != NO_LAYER
+    parent = parents_of(spans.id, spans.parent_id)
+    parent = np.where((parent >= 0) & (spans.part[parent] == spans.part), parent, -1)
+    anchor = _with_siblings(spans, parent, trace_lineage(parent, is_request).anchor)
+    anchor = lost_links.joined(spans, parent, anchor)
+    members = members_of(spans, anchor)
+    if not len(members.anchors):
         return pd.DataFrame()
-    anchors = pd.Index(np.sort(members["anchor"].unique()), name="anchor")
-    rank = members["layer"].map(_OUTSIDE_IN)
-    outside_in = members.assign(rank=rank).sort_values(["rank", "start_ns", "id"], kind="stable")
-    facts = _identity(spans, outside_in, anchors, parent)
-    facts = facts.join(_times(spans, members, anchors))
-    facts = facts.join(usage_of(members, anchors))
-    facts = facts.join(_ending(outside_in, members, facts, anchors))
-    facts["tpot_ms"] = _tpot(facts, members)
-    facts["sources"] = _sources(members, anchors)
-    return facts.drop(columns=["total_tokens"]).reset_index(drop=True)
+    facts = _identity(spans, members, parent) | _times(spans, members)
+    facts |= usage_of(spans, members, nearest(parent, is_request))
+    facts |= _ending(spans, members, facts["ttft_ms"])
+    facts["tpot_ms"] = _tpot(spans, members, facts)
+    facts["sources"] = _sources(spans, members)
+    return pd.DataFrame(facts)
 
 
-def _with_siblings(spans: pd.DataFrame, parent: np.ndarray, anchor: np.ndarray) -> np.ndarray:
+def _with_siblings(spans: SpanSet, parent: Rows, anchor: Rows) -> Rows:
     """Join an engine's sequences whose common parent is not stored: one request, one anchor.
 
     n > 1 gives sequences of one id, a batch of prompts ids that differ in the last part.
     """
     lost = (anchor == np.arange(len(anchor))) & (parent < 0)
-    lost &= (spans["layer"] == "engine").to_numpy() & (spans["parent_id"] != 0).to_numpy()
-    if not lost.any():
+    lost &= (spans.layer == ENGINE) & (spans.parent_id != 0)
+    orphans = np.flatnonzero(lost)
+    if not len(orphans):
         return anchor
-    orphans = spans[lost]
-    base = orphans["llm_request_id"].str.replace(r"[-_]\d+$", "", regex=True)
+    base = pd.Series(spans.words["llm_request_id"].at(orphans), dtype=object)
+    base = base.str.replace(r"[-_]\d+$", "", regex=True)
     base = base.str.replace(r"-[0-9a-f]+-beam$", "", regex=True)
-    first = orphans.groupby([orphans["part"], orphans["parent_id"], base])["number"].transform(
-        "min"
-    )
+    same = [spans.part[orphans], spans.parent_id[orphans], base.to_numpy()]
+    first = pd.Series(orphans).groupby(same).transform("min")
     joined = np.arange(len(anchor))
-    joined[first.index.to_numpy()] = first.to_numpy()
+    joined[orphans] = first.to_numpy()
     return np.where(anchor >= 0, joined[anchor], -1)
 
 
-def _outer(parent: np.ndarray, is_request: np.ndarray) -> np.ndarray:
-    """Return the number of the nearest request-like ancestor, -1 for none."""
-    at = parent.copy()
-    for _ in range(64):
-        between = (at >= 0) & ~is_request[at]
-        if not between.any():
-            break
-        at = np.where(between, parent[at], at)
-    return at
-
-
-def _identity(
-    spans: pd.DataFrame, outside_in: pd.DataFrame, anchors: pd.Index, parent: np.ndarray
-) -> pd.DataFrame:
-    first = outside_in.groupby("anchor")
-    own = spans.loc[anchors]
-    facts = pd.DataFrame(index=anchors)
-    facts["trace_id"] = own["trace_id"]
-    facts["request_id"] = own["span_id"]
-    facts["start_ns"] = own["start_ns"]
-    said = {
-        column: _first_text(outside_in, column).reindex(anchors, fill_value="")
-        for column in {*_LENT, "route", "model", "response_model", "finish_reason"}
+def _identity(spans: SpanSet, members: Members, parent: Rows) -> dict[str, Any]:
+    own, words = members.anchors, spans.words
+    facts: dict[str, Any] = {
+        "trace_id": spans.trace_id.at(own),
+        "request_id": _hex(spans.span_id[own]),
+        "start_ns": spans.start_ns[own],
     }
     for column in _LENT:
-        values = said[column]
-        missing = anchors[(values == "").to_numpy()]
-        if len(missing):
-            values = values.copy()
-            values[missing] = lend(
-                spans[column].to_numpy(object), parent, missing.to_numpy("int64")
-            )
-        facts[column] = values
-    facts["tenant"] = facts["tenant"].where(facts["tenant"] != "", "default")
-    facts["route"] = said["route"].where(said["route"] != "", own["name"])
-    facts["model"] = said["model"].where(said["model"] != "", said["response_model"])
-    facts["finish_reason"] = said["finish_reason"]
-    gateways = outside_in[outside_in["layer"] == "gateway"]
-    facts["gateway"] = (
-        gateways.groupby("anchor")["instance"].first().reindex(anchors, fill_value="")
+        said = members.first_text(words[column])
+        silent = np.flatnonzero(said == "")
+        said[silent] = lend(words[column], parent, own[silent])
+        facts[column] = said
+    facts["tenant"] = _or(facts["tenant"], "default")
+    facts["route"] = _or(members.first_text(words["route"]), words["name"].at(own))
+    facts["model"] = _or(
+        members.first_text(words["model"]), members.first_text(words["response_model"])
     )
-    facts["replica"] = _replica(outside_in, anchors)
-    facts["reported_cost_usd"] = first["reported_cost_usd"].first().reindex(anchors)
-    facts["streaming"] = first["streaming"].first().reindex(anchors)
-    tries = outside_in[(outside_in["layer"] == "router") & (outside_in["kind"] == _CLIENT)]
-    counted = tries.groupby("anchor").size().reindex(anchors, fill_value=0)
-    told = first["attempt"].max().reindex(anchors).fillna(1)
-    facts["attempts"] = np.maximum(np.maximum(counted, told), 1).astype("int64")
+    facts["finish_reason"] = members.first_text(words["finish_reason"])
+    facts["gateway"] = words["instance"].at(members.first(members.layer == GATEWAY))
+    facts["replica"] = _replica(spans, members)
+    facts["reported_cost_usd"] = members.first_number(spans.numbers["reported_cost_usd"])
+    facts["streaming"] = members.first_number(spans.numbers["streaming"])
+    counted = np.bincount(members.request[_tries(spans, members)], minlength=len(own))
+    attempt = spans.numbers["attempt"][members.rows]
+    told = members.extreme(np.fmax, attempt, np.ones(len(attempt), bool))
+    facts["attempts"] = np.fmax(np.fmax(counted, told), 1).astype(np.int64)
     return facts
 
 
-def _first_text(rows: pd.DataFrame, column: str) -> pd.Series:
-    return rows[rows[column] != ""].groupby("anchor")[column].first()
+def _tries(spans: SpanSet, members: Members) -> Flags:
+    """Say which members are a router's calls of a replica."""
+    is_call: Flags = (members.layer == ROUTER) & (spans.kind[members.rows] == _CLIENT_KIND)
+    return is_call
 
 
-def _replica(outside_in: pd.DataFrame, anchors: pd.Index) -> pd.Series:
+def _replica(spans: SpanSet, members: Members) -> Texts:
     """Name the engine that answered last, else where the router sent its last try."""
-    latest = outside_in.sort_values(["start_ns", "id"], kind="stable")
-    engine = latest[latest["layer"] == "engine"]
-    engine_name = engine["instance"].where(engine["instance"] != "", engine["service"])
-    tries = latest[(latest["layer"] == "router") & (latest["kind"] == _CLIENT)]
-    address = tries["server_address"].str.cat(tries["server_port"], sep=":").str.strip(":")
-    tried = tries["replica"].where(tries["replica"] != "", address)
-    found = engine_name.groupby(engine["anchor"]).last().reindex(anchors, fill_value="")
-    routed = tried.groupby(tries["anchor"]).last().reindex(anchors, fill_value="")
-    return found.where(found != "", routed)
+    words, by_start = spans.words, np.argsort(members.rows, kind="stable")
+    engine = members.last(members.layer == ENGINE, by_start)
+    found = _or(words["instance"].at(engine), words["service"].at(engine))
+    tries = members.last(_tries(spans, members), by_start)
+    address = words["server_address"].at(tries) + ":" + words["server_port"].at(tries)
+    address = np.array([text.strip(":") for text in address], dtype=object)
+    return _or(found, _or(words["replica"].at(tries), address))
 
 
-def _times(spans: pd.DataFrame, members: pd.DataFrame, anchors: pd.Index) -> pd.DataFrame:
-    own = spans.loc[anchors]
-    engine = members[members["layer"] == "engine"]
-    by_request = engine.groupby("anchor")
-    last = engine.sort_values(["end_ns", "id"], kind="stable").groupby("anchor").last()
-    times = pd.DataFrame(index=anchors)
-    length_ms = (own["end_ns"] - own["start_ns"]) / 1e6
+def _times(spans: SpanSet, members: Members) -> dict[str, Any]:
+    own, numbers = members.anchors, spans.numbers
+    engine = members.layer == ENGINE
+    length_ms = (spans.end_ns[own] - spans.start_ns[own]) / 1e6
     # vllm-router's own span often ends seconds late; what it measured is the head of a stream.
-    late = (own["layer"] == "router") & own["latency_ms"].notna()
-    engine_end = by_request["end_ns"].max().reindex(anchors)
-    to_engine_end = (engine_end - own["start_ns"]) / 1e6
-    measured = np.fmax(own["latency_ms"], to_engine_end)
-    times["duration_ms"] = length_ms.where(~late, measured)
-    times["end_ns"] = own["start_ns"] + (times["duration_ms"] * 1e6).round().astype("int64")
-    ttft = _ttft(members, "gateway", anchors)
-    for layer in ("client", "llm", "router", "engine"):
-        ttft = ttft.fillna(_ttft(members, layer, anchors))
-    times["ttft_ms"] = ttft
+    head_ms = numbers["latency_ms"][own]
+    late = (spans.layer[own] == ROUTER) & ~np.isnan(head_ms)
+    by_end = np.lexsort((spans.id[members.rows], spans.end_ns[members.rows]))
+    last_engine = members.last(engine, by_end)
+    to_engine_end = (spans.end_ns[last_engine] - spans.start_ns[own]) / 1e6
+    measured = np.where(last_engine >= 0, np.fmax(head_ms, to_engine_end), head_ms)
+    duration = np.where(late, measured, length_ms)
+    facts: dict[str, Any] = {
+        "duration_ms": duration,
+        "end_ns": spans.start_ns[own] + np.round(duration * 1e6).astype(np.int64),
+        "ttft_ms": _ttft(spans, members),
+    }
     for column in ("queue_ms", "prefill_ms", "decode_ms"):
-        times[column] = last[column].reindex(anchors)
-    worked = engine["inference_ms"].fillna(engine["prefill_ms"] + engine["decode_ms"])
-    times["engine_s"] = worked.groupby(engine["anchor"]).sum(min_count=1).reindex(anchors) / 1000
-    return times
+        known = engine & ~np.isnan(numbers[column][members.rows])
+        facts[column] = picked(numbers[column], members.last(known, by_end))
+    halves = numbers["prefill_ms"] + numbers["decode_ms"]
+    worked = np.where(np.isnan(numbers["inference_ms"]), halves, numbers["inference_ms"])
+    facts["engine_s"] = members.total(worked[members.rows], engine) / 1000
+    return facts
 
 
-def _ttft(members: pd.DataFrame, layer: str, anchors: pd.Index) -> pd.Series:
-    rows = members[members["layer"] == layer]
-    return rows.groupby("anchor")["ttft_ms"].min().reindex(anchors)
+def _ttft(spans: SpanSet, members: Members) -> Reals:
+    """Return the first token as the outermost of those who measured it saw it."""
+    measured = spans.numbers["ttft_ms"][members.rows]
+    found = np.full(len(members.anchors), np.nan)
+    for layer in (GATEWAY, CLIENT, LLM, ROUTER, ENGINE):
+        seen = members.extreme(np.fmin, measured, members.layer == layer)
+        found = np.where(np.isnan(found), seen, found)
+    return found
 
 
-def _tpot(facts: pd.DataFrame, members: pd.DataFrame) -> pd.Series:
+def _tpot(spans: SpanSet, members: Members, facts: dict[str, Any]) -> Reals:
     """Return (e2e - TTFT) / (tokens - 1): what the caller saw if the gateway measured it."""
-    anchors = facts.index
-    gateway = members[(members["layer"] == "gateway") & members["ttft_ms"].notna()]
-    seen = pd.Series(anchors.isin(gateway["anchor"]), index=anchors)
-    tokens = facts["completion_tokens"].where(facts["completion_tokens"] >= 2)
-    outside = (facts["duration_ms"] - facts["ttft_ms"]) / (tokens - 1)
-    engine = members[(members["layer"] == "engine") & (members["completion_tokens"] >= 2)]
-    spent = (engine["e2e_ms"] - engine["ttft_ms"]).groupby(engine["anchor"]).sum(min_count=1)
-    gaps = (engine["completion_tokens"] - 1).groupby(engine["anchor"]).sum()
-    inside = (spent / gaps).reindex(anchors)
-    return outside.where(seen, inside)
+    numbers, rows = spans.numbers, members.rows
+    seen = members.any((members.layer == GATEWAY) & ~np.isnan(numbers["ttft_ms"][rows]))
+    tokens = facts["completion_tokens"]
+    gaps = np.where(tokens >= 2, tokens - 1, np.nan)
+    outside = (facts["duration_ms"] - facts["ttft_ms"]) / gaps
+    made = numbers["completion_tokens"][rows]
+    engine = (members.layer == ENGINE) & (made >= 2)
+    spent = members.total((numbers["e2e_ms"] - numbers["ttft_ms"])[rows], engine)
+    return np.where(seen, outside, spent / members.total(made - 1, engine))
 
 
-def _ending(
-    outside_in: pd.DataFrame, members: pd.DataFrame, facts: pd.DataFrame, anchors: pd.Index
-) -> pd.DataFrame:
-    own = members.loc[anchors]
+def _ending(spans: SpanSet, members: Members, ttft_ms: Reals) -> dict[str, Any]:
+    own = members.anchors
     # The answer that left: a gateway's or router's server span, the caller's, then a try's.
-    is_try = (outside_in["layer"] == "router") & (outside_in["kind"] == _CLIENT)
-    answers = outside_in[(outside_in["http_status"] > 0)].assign(is_try=is_try)
-    answers = answers.sort_values(["is_try", "rank", "start_ns", "id"], kind="stable")
-    status = answers.groupby("anchor")["http_status"].first().reindex(anchors)
-    engine = anchors.isin(members.loc[members["layer"] == "engine", "anchor"])
-    heads = members[(members["layer"] == "router") & members["latency_ms"].notna()]
-    judged = pd.DataFrame(
-        {
-            "said_outcome": _first_text(outside_in, "outcome").reindex(anchors, fill_value=""),
-            "said_reason": _first_text(outside_in, "outcome_reason").reindex(
-                anchors, fill_value=""
-            ),
-            "http_status": status,
-            "is_error": own["status_code"] == ERROR,
-            "anchor_layer": own["layer"],
-            "has_engine": engine,
-            "has_answer": facts["ttft_ms"].notna() | anchors.isin(heads["anchor"]),
-        },
-        index=anchors,
+    status, tries = spans.numbers["http_status"], _tries(spans, members)
+    answered = status[members.rows] > 0
+    answer = members.first(answered & ~tries)
+    answer = np.where(answer >= 0, answer, members.first(answered & tries))
+    heads = (members.layer == ROUTER) & ~np.isnan(spans.numbers["latency_ms"][members.rows])
+    engine = members.any(members.layer == ENGINE)
+    judged = Judged(
+        said_outcome=members.first_text(spans.words["outcome"]),
+        said_reason=members.first_text(spans.words["outcome_reason"]),
+        http_status=picked(status, answer),
+        is_error=spans.status_code[own] == ERROR,
+        may_leave=np.isin(spans.layer[own], (CLIENT, ROUTER)),
+        is_answered=engine | ~np.isnan(ttft_ms) | members.any(heads),
     )
-    return outcomes_of(judged).assign(http_status=status)
+    outcome, reason = outcomes_of(judged)
+    return {"outcome": outcome, "outcome_reason": reason, "http_status": judged.http_status}
 
 
-def _sources(members: pd.DataFrame, anchors: pd.Index) -> pd.Series:
-    name = members["layer"].str.cat(members["service"], sep=":")
-    name = name.str.cat(members["instance"], sep="/").str.rstrip("/")
-    pairs = pd.DataFrame({"anchor": members["anchor"], "name": name}).drop_duplicates()
-    pairs = pairs.sort_values(["anchor", "name"], kind="stable")
-    ends = np.flatnonzero(np.diff(pairs["anchor"], append=-1)) + 1
-    lists = [list(part) for part in np.split(pairs["name"].to_numpy(object), ends[:-1])]
-    return pd.Series(lists, index=pairs["anchor"].to_numpy()[ends - 1]).reindex(anchors)
+def _sources(spans: SpanSet, members: Members) -> list[list[str]]:
+    """List who took part in each request: "layer:service/instance", sorted."""
+    service, instance = spans.words["service"], spans.words["instance"]
+    many = len(service.known), len(instance.known)
+    said = members.layer * many[0] + service.codes[members.rows]
+    kinds, kind = np.unique(said * many[1] + instance.codes[members.rows], return_inverse=True)
+    names = [
+        f"{LAYERS[layer]}:{service.known[one]}/{instance.known[other]}".rstrip("/")
+        for layer, one, other in zip(*np.unravel_index(kinds, (len(LAYERS), *many)), strict=True)
+    ]
+    known, number = np.unique(np.array(names, dtype=object), return_inverse=True)
+    pairs = np.unique(members.request * len(known) + number[kind])
+    owners, texts = pairs // len(known), known[pairs % len(known)]
+    ends = np.flatnonzero(np.diff(owners)) + 1
+    return [list(part) for part in np.split(texts, ends)]
+
+
+def _or(texts: Texts, other: Texts | str) -> Texts:
+    """Fill the empty ones."""
+    filled: Texts = np.where(texts == "", other, texts)
+    return filled
+
+
+def _hex(ids: npt.NDArray[np.void]) -> list[str]:
+    text, width = ids.tobytes().hex(), 2 * ids.itemsize
+    return [text[at : at + width] for at in range(0, len(text), width)]
