@@ -30,6 +30,7 @@ PROBE_EVERY_S = 5.0
 PROBE_LIMIT_S = 10.0
 PROBES_FAILED = 3
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+STEADY_AFTER_S = 30.0  # a child that ran this long does not crash in a circle: back at once
 CONFIG_ERROR = 2
 
 
@@ -44,7 +45,8 @@ class Child:
     argv: Callable[[dict[str, Any]], Sequence[str]]
     addresses: dict[str, Any] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
-    restarts: int = 0
+    ready_at: float = 0.0  # the event loop's time
+    restarts: int = 0  # since it last ran for STEADY_AFTER_S
     _echo: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -56,6 +58,7 @@ class Child:
             start_new_session=True,
         )
         self.addresses = await asyncio.wait_for(self._ready_line(), READY_WITHIN_S)
+        self.ready_at = asyncio.get_running_loop().time()
         self._echo = asyncio.create_task(self._copy_output())
         log.info("child_ready", child=self.name, **{"pid": self.process.pid, **self.addresses})
 
@@ -177,6 +180,8 @@ class Supervisor:
         while True:
             assert child.process is not None  # noqa: S101
             code = await child.process.wait()
+            if asyncio.get_running_loop().time() - child.ready_at >= STEADY_AFTER_S:
+                child.restarts = 0
             while True:
                 wait = BACKOFF_S[min(child.restarts, len(BACKOFF_S) - 1)]
                 child.restarts += 1

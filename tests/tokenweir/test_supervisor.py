@@ -91,6 +91,25 @@ async def test_a_killed_child_comes_back_alone_with_the_same_addresses(tmp_path:
     assert again == {"otlp_http": "http://127.0.0.1:1", "otlp_grpc": "127.0.0.1:2"}
 
 
+async def test_a_child_that_ran_steadily_comes_back_without_a_longer_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tokenweir.supervisor.STEADY_AFTER_S", 0.0)
+    receiver, _, supervisor = pair(tmp_path)
+    receiver.restarts = 4
+    ready = asyncio.Event()
+    running = asyncio.create_task(supervisor.run(lambda _: ready.set()))
+    await ready.wait()
+    assert receiver.process is not None
+
+    receiver.process.kill()
+    await until(lambda: len((tmp_path / "receiver.starts").read_text().splitlines()) == 2)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+    assert await running == 0
+    assert receiver.restarts == 1
+
+
 async def test_a_child_that_refuses_its_configuration_ends_the_start(tmp_path: Path) -> None:
     receiver, _, _ = pair(tmp_path)
     server = Child("server", lambda _: [sys.executable, "-c", "import sys; sys.exit(2)"])
