@@ -19,6 +19,7 @@ from tokenweir.demo.start import Running
 
 REQUESTS_A_DAY = 2300  # one every 38 seconds
 LAG_BYTES = 100_000  # less waits for the store: about a second of the usual traffic
+STUCK_S = 60.0
 _END = timedelta(minutes=2)  # before now: what happens live must not meet its own history
 
 
@@ -56,8 +57,14 @@ async def past_is_judged(running: Running, sent: Sent) -> None:
     async with httpx.AsyncClient(timeout=30, trust_env=False) as http:
         with progress() as bar:
             storing = bar.add_task("storing, joining, judging", total=sent.bytes)
+            least, moved = sent.bytes + 1, time.monotonic()
             while (left := (found := await _ingest(http, running))["log"]["lag_bytes"]) > LAG_BYTES:
                 bar.update(storing, completed=max(0, sent.bytes - left))
+                if left < least:
+                    least, moved = left, time.monotonic()
+                elif time.monotonic() - moved > STUCK_S:
+                    why = found["log"]["error"] or "no reason is given"
+                    raise ProcessFailedError(f"the store does not take the history: {why}")
                 await asyncio.sleep(0.3)
     spans = sum(source["accepted"] for source in found["sources"])
     took = time.monotonic() - sent.began
