@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 
 from base.errors import BadInput
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
+_LONGEST_S = 36_525 * 86_400.0  # a hundred years
+# What fits into nanoseconds, with room for a window before it and after.
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_FIRST, _LAST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(text: str) -> timedelta:
@@ -19,7 +24,10 @@ def parse_duration(text: str) -> timedelta:
     parts = _PART.findall(text)
     if not parts or "".join(n + u for n, u in parts) != text:
         raise BadInput(f"duration {text!r} is not like 30s, 5m, 1h30m, 30d or 4w")
-    return timedelta(seconds=sum(float(n) * _UNITS[u] for n, u in parts))
+    seconds = sum(float(n) * _UNITS[u] for n, u in parts)
+    if seconds > _LONGEST_S:
+        raise BadInput(f"duration {text!r} is longer than a hundred years")
+    return timedelta(seconds=seconds)
 
 
 def format_duration(span: timedelta) -> str:
@@ -37,11 +45,26 @@ def format_duration(span: timedelta) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """Read RFC 3339 ("2026-11-30T18:00:00Z") or unix seconds ("1796061254.17"), as UTC."""
+    """Read RFC 3339 ("2026-11-30T18:00:00Z") or unix seconds ("1796061254.17"), as UTC.
+
+    From 1900 to 2262: beyond, neither Python nor the engine can add a window to it.
+    """
     try:
-        return datetime.fromtimestamp(float(text), UTC)
-    except (ValueError, OverflowError, OSError):
+        moment = _moment(text)
+        if _FIRST <= moment < _LAST:
+            return moment.astimezone(UTC)
+    except OverflowError:
         pass
+    raise BadInput(f"time {text!r} is not between the years 1900 and 2262")
+
+
+def _moment(text: str) -> datetime:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if math.isfinite(seconds):
+        return _EPOCH + timedelta(seconds=seconds)
     try:
         # A "+" of an offset arrives as a space from query strings that were not escaped.
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
@@ -49,7 +72,7 @@ def parse_instant(text: str) -> datetime:
         raise BadInput(f"time {text!r} is neither RFC 3339 nor unix seconds") from error
     if moment.tzinfo is None:
         raise BadInput(f"time {text!r} has no zone: add Z or an offset such as +02:00")
-    return moment.astimezone(UTC)
+    return moment
 
 
 def format_instant(moment: datetime) -> str:

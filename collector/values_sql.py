@@ -14,6 +14,8 @@ from collector.vocabulary import Column, Vocabulary
 from store.columns import COUNT, FLAG, REAL, VOCABULARY_COLUMNS
 
 _PER_COLUMN = 32 * 65536  # ranks of one column: 32 aliases, 65,536 positions in the span
+_SMALL = ("http_status", "attempt")
+_LARGEST = 10_000_000_000  # milliseconds (115 days) or dollars; sums of these stay exact
 _NO_COLUMN = 2047  # the column number of an attribute that feeds none; it sorts last
 
 
@@ -93,12 +95,14 @@ def typed_sql(vocabulary: Vocabulary) -> str:
 def _typed(column: Column, texts: list[tuple[str, float]]) -> str:
     kind, text = VOCABULARY_COLUMNS[column.name], texts[0][0]
     if kind == COUNT:
-        return f"toInt64OrNull({text})"
+        # a negative one does not read as unsigned, nor an absurd one as so few bits
+        return f"toUInt{16 if column.name in _SMALL else 32}OrNull({text})"
     if kind == REAL:
-        # NaN and infinity are not measurements
+        # NaN, infinity and what is negative or absurd are not measurements
         numbers = [f"toFloat64OrNull({text}) * {factor!r}" for text, factor in texts]
         number = numbers[0] if len(numbers) == 1 else f"coalesce({', '.join(numbers)})"
-        return f"if(isFinite({number} AS n_{column.name}), n_{column.name}, NULL)"
+        name = f"n_{column.name}"
+        return f"if(({number} AS {name}) BETWEEN 0 AND {_LARGEST}, {name}, NULL)"
     if kind == FLAG:
         return f"transform(lower({text}), ['true', '1', 'false', '0'], [1, 1, 0, 0], NULL)"
     if column.name == "tenant":

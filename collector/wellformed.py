@@ -19,7 +19,7 @@ _TRACE_ID_BYTES = 16
 _SPAN_ID_BYTES = 8
 _NO_TRACE = bytes(_TRACE_ID_BYTES)
 _NO_SPAN = bytes(_SPAN_ID_BYTES)
-_LAST_NANO = 2**63 - 1
+_LAST_NANO = 2**32 * 10**9 - 1  # February 2106: the store's buckets are 32 bits of seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ def _complaint(span: Span) -> str | None:
     if span.parent_span_id and len(span.parent_span_id) != _SPAN_ID_BYTES:
         return f"parent_span_id is {len(span.parent_span_id)} bytes: it must be 8, or none"
     if not 0 < span.start_time_unix_nano <= _LAST_NANO:
-        return "start_time_unix_nano is missing or beyond the year 2262"
+        return "start_time_unix_nano is missing or beyond the year 2105"
     if span.end_time_unix_nano > _LAST_NANO:
-        return "end_time_unix_nano is beyond the year 2262"
+        return "end_time_unix_nano is beyond the year 2105"
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,8 +49,9 @@ class Cursor:
         try:
             raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
             start, trace, request = raw.split(" ")
-            return cls(int(start), bytes.fromhex(trace).hex(), request)
-        except (ValueError, binascii.Error) as error:
+            began = struct.unpack("<q", struct.pack("<q", int(start)))[0]
+            return cls(began, bytes.fromhex(trace).hex(), request)
+        except (ValueError, binascii.Error, struct.error) as error:
             raise BadInput(f"cursor {text!r} is not one of ours: start again without it") from error
 
 

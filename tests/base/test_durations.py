@@ -57,6 +57,30 @@ def test_nonsense_is_not_an_instant(text: str) -> None:
         parse_instant(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0001-01-01T00:00:00Z",
+        "0001-01-01T00:00:00+10:00",
+        "1899-12-31T23:59:59Z",
+        "2262-01-01T00:00:00Z",
+        "9999-12-31T23:59:59-12:00",
+        "-62135596800",
+        "1e18",
+        "1e300",
+    ],
+)
+def test_an_instant_that_nothing_can_be_reckoned_with_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="not between the years 1900 and 2262"):
+        parse_instant(text)
+
+
+@pytest.mark.parametrize("text", ["99999999d", "9" * 400 + "d"])
+def test_a_duration_beyond_a_hundred_years_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="longer than a hundred years"):
+        parse_duration(text)
+
+
 def test_an_instant_without_a_zone_is_refused() -> None:
     with pytest.raises(BadInput, match="has no zone"):
         parse_instant("2026-11-30T18:00:00")

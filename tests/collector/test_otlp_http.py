@@ -158,8 +158,9 @@ INVALID: dict[str, dict[str, Any]] = {
     "span id all zero": {"spanId": "0" * 16},
     "parent id long": {"parentSpanId": SPAN + "00"},
     "start missing": {"startTimeUnixNano": "0"},
-    "start too late": {"startTimeUnixNano": str(2**63)},
-    "end too late": {"endTimeUnixNano": str(2**64 - 1)},
+    "start too late": {"startTimeUnixNano": str(2**32 * 10**9)},
+    "end too late": {"endTimeUnixNano": str(2**32 * 10**9)},
+    "start beyond 63 bits": {"startTimeUnixNano": str(2**63)},
 }
 
 

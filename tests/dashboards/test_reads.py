@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import timedelta
 from typing import Any
 
@@ -135,7 +136,12 @@ def test_the_api_pages_by_cursor(client: TestClient) -> None:
     assert len(set(ids)) == 6
 
 
-@pytest.mark.parametrize("params", [{"from": "then"}, {"cursor": "x"}, {"limit": "0"}])
+_BEYOND = base64.urlsafe_b64encode(f"{2**64} {'0' * 32} {'0' * 16}".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "params", [{"from": "then"}, {"cursor": "x"}, {"cursor": _BEYOND}, {"limit": "0"}]
+)
 def test_a_bad_question_is_refused_with_a_reason(
     client: TestClient, params: dict[str, str]
 ) -> None:

@@ -63,6 +63,37 @@ def test_a_count_that_cannot_be_read_is_absent(seen: Callable[..., dict[str, Any
     assert seen({"gen_ai.usage.input_tokens": "many"})["prompt_tokens"] is None
 
 
+@pytest.mark.parametrize("absurd", [-1, -(2**63), 2**63 - 1, 12.5, 1e30, float("inf"), "99" * 20])
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("gen_ai.usage.input_tokens", "prompt_tokens"),
+        ("tokenweir.gpu.count", "gpu_count"),
+        ("http.response.status_code", "http_status"),
+        ("tokenweir.attempt", "attempt"),
+    ],
+)
+def test_a_count_that_cannot_be_is_absent(
+    name: str, column: str, absurd: object, seen: Callable[..., dict[str, Any]]
+) -> None:
+    assert seen({name: absurd})[column] is None
+
+
+@pytest.mark.parametrize("absurd", [-1.0, 1e300, float("inf"), float("-inf"), "-5", "nan"])
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("gen_ai.server.time_to_first_token", "ttft_ms"),
+        ("gen_ai.latency.time_in_model_decode", "decode_ms"),
+        ("gen_ai.usage.cost", "reported_cost_usd"),
+    ],
+)
+def test_a_measurement_that_cannot_be_is_absent(
+    name: str, column: str, absurd: object, seen: Callable[..., dict[str, Any]]
+) -> None:
+    assert seen({name: absurd})[column] is None
+
+
 def test_the_better_name_wins_and_the_other_stays_readable(
     seen: Callable[..., dict[str, Any]],
 ) -> None:
