@@ -11,8 +11,6 @@ import numpy as np
 
 from store.span_set import Flags, Ids, Rows, Texts, Words
 
-_DEPTH = 64  # a chain deeper than this, or one that bites its tail, is cut
-
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
@@ -41,42 +39,37 @@ def trace_lineage(parent: Rows, is_request: Flags) -> Lineage:
     """Walk up from every request-like span to the outermost one of its chain.
 
     Spans in between that are not request-like (agents, tools, middleware) are stepped over; a
-    parent that is not stored ends the walk.
+    parent that is not stored ends the walk. In a cycle every span speaks for itself.
     """
+    own = np.arange(len(parent))
     outer = np.where(is_request, nearest(parent, is_request), -1)
-    anchor = np.where(is_request, np.arange(len(parent)), -1)
-    for _ in range(_DEPTH):
-        above = np.where(anchor >= 0, outer[anchor], -1)
-        climbs = above >= 0
-        if not climbs.any():
-            break
-        anchor = np.where(climbs, above, anchor)
-    else:  # a cycle: every span of it speaks for itself
-        above = np.where(anchor >= 0, outer[anchor], -1)
-        anchor = np.where(above >= 0, np.arange(len(parent)), anchor)
-        anchor = np.where(is_request, anchor, -1)
-    return Lineage(parent, anchor)
+    top = _followed(np.where(outer >= 0, outer, own))
+    anchor = np.where(outer[top] >= 0, own, top)
+    return Lineage(parent, np.where(is_request, anchor, -1))
 
 
 def lend(words: Words, parent: Rows, start: Rows) -> Texts:
     """Return the nearest text that an ancestor of each `start` has, '' where none has one."""
-    found = np.zeros(len(start), np.int64)
-    at = parent[start]
-    for _ in range(_DEPTH):
-        open_ones = (at >= 0) & (found == 0)
-        if not open_ones.any():
+    lender = nearest(parent, words.codes != 0)[start]
+    return words.known[np.where(lender >= 0, words.codes[lender], 0)]
+
+
+def nearest(parent: Rows, wanted: Flags) -> Rows:
+    """Find the nearest ancestor of every span that is one of `wanted`, -1 for none."""
+    nobody = len(parent)
+    up = np.where(wanted, np.arange(nobody), np.where(parent >= 0, parent, nobody))
+    at = _followed(np.append(up, nobody))[parent]  # the last one stands for no parent
+    return np.where(np.append(wanted, False)[at], at, -1)
+
+
+def _followed(up: Rows) -> Rows:
+    """Follow each pointer to where it ends; those of a cycle end anywhere in it.
+
+    Each round doubles the distance, so that chains may be as deep as they like.
+    """
+    for _ in range(len(up).bit_length()):
+        further = up[up]
+        if np.array_equal(further, up):
             break
-        found[open_ones] = words.codes[at[open_ones]]
-        at = np.where(at >= 0, parent[at], -1)
-    return words.known[found]
-
-
-def nearest(parent: Rows, is_request: Flags) -> Rows:
-    """Find the nearest request-like ancestor of every span, -1 for none."""
-    at = parent.copy()
-    for _ in range(_DEPTH):
-        between = (at >= 0) & ~is_request[at]
-        if not between.any():
-            return at
-        at = np.where(between, parent[at], at)
-    return np.where((at >= 0) & is_request[at], at, -1)
+        up = further
+    return up
