@@ -15,6 +15,7 @@ from slo.tiers import Tier, can_fire, max_burn
 DEFAULT_WINDOW = timedelta(days=30)
 LONGEST_WINDOW = timedelta(days=366)
 SHORTEST_WINDOW = timedelta(minutes=1)
+SMALLEST_SHARE = 1e-9  # of requests: what a double still tells apart by three digits
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,62}[a-z0-9])?")
 
@@ -43,7 +44,11 @@ def check_objective(percent: float, at: Located, fields: Fields) -> float | None
             + (": a budget of zero cannot be kept, use 99.99 or less" if percent == 100 else ""),
         )
         return None
-    return round(percent / 100, 12)
+    objective = round(percent / 100, 12)
+    if not SMALLEST_SHARE <= objective <= 1 - SMALLEST_SHARE:
+        fields.bad(at, f"objective {percent!r} is too near to 0 or 100 to be counted")
+        return None
+    return objective
 
 
 def read_group_by(fields: Fields, key: str) -> tuple[str, ...]:

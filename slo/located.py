@@ -107,7 +107,7 @@ class _Reader:
             key_line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode) or key_node.value == "<<":
                 raise ConfigError(f"{self._file} line {key_line}: a key must be plain text")
-            key = str(key_node.value)
+            key = self._text(str(key_node.value), key_line)
             if key in data:
                 raise ConfigError(
                     f"{self._file} line {key_line}: {key!r} is written twice "
@@ -120,6 +120,14 @@ class _Reader:
         if node.tag == "tag:yaml.org,2002:timestamp":
             return node.value
         try:
-            return self._loader.construct_object(node)
+            value = self._loader.construct_object(node)
         except ValueError as error:
             raise ConfigError(f"{self._file} line {line}: {node.value!r}: {error}") from error
+        return self._text(value, line) if isinstance(value, str) else value
+
+    def _text(self, text: str, line: int) -> str:
+        """Join the halves that JSON's escapes write a rare character in; YAML leaves them apart."""
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{self._file} line {line}: {text!r} is not text") from error

@@ -1,3 +1,4 @@
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -52,6 +53,9 @@ def test_a_file_holds_several_documents_and_a_folder_several_files(tmp_path: Pat
         ("objective: 101", "slo 'chat-ttft' line 3: objective 101 is outside (0, 100)"),
         ("objective: 100", "a budget of zero cannot be kept, use 99.99 or less"),
         ("objective: 0", "objective 0 is outside (0, 100)"),
+        ("objective: 99.99999999999", "is too near to 0 or 100 to be counted"),
+        ("objective: 0.00000000001", "is too near to 0 or 100 to be counted"),
+        ('objective: 95\ndescription: "\\ud83d"', "line 4: '\\ud83d' is not text"),
         ("objective: high", "objective 'high' is not a number"),
         ("objective: true", "objective True is not a number"),
         ("objective: 95\nwindow: 1 month", "line 4: window: duration '1 month' is not like"),
@@ -178,6 +182,16 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
 
     assert "cannot be read" in read([path]).problems[0]
+
+
+def test_rare_characters_may_be_written_as_json_escapes_them(tmp_path: Path) -> None:
+    eligible = {"eligible": "tenant = '😀'"}
+    text = json.dumps({"kind": "slo", "name": "x", "objective": 95} | eligible)
+
+    (slo,) = load([write(tmp_path, text, "slo.json")])
+
+    assert slo.definition
+    assert "😀" in str(slo.eligible)
 
 
 def test_an_alias_bomb_is_refused(tmp_path: Path) -> None:
