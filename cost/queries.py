@@ -74,6 +74,12 @@ FROM (
 GROUP BY instance, hour, gpu_type, gpus
 """
 
+HARDWARE = """
+SELECT instance AS replica, toUnixTimestamp64Nano(min(alive.start)) AS since, gpu_type,
+  toInt64(greatest(ifNull(gpu_count, 1), 1)) AS gpus
+FROM alive WHERE role = 'engine' GROUP BY replica, gpu_type, gpus ORDER BY replica, since, gpu_type
+"""
+
 TRAFFIC = """
 SELECT model, replica, toInt64(intDiv(toUnixTimestamp64Nano(start), {hour:Int64})) AS hour,
   if(is_run, toInt64(intDiv(ran_from, {hour:Int64})), NULL) AS first_hour,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from cost.ledger import (
     charge,
 )
 from cost.prices import PriceBook
-from cost.queries import ACTIVITY, ALIVE, OCCUPANCY, TRAFFIC, USE
+from cost.queries import ACTIVITY, ALIVE, HARDWARE, OCCUPANCY, TRAFFIC, USE
 
 Dimension = Literal["tenant", "route", "model", "replica", "feature", "user_id"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
@@ -73,7 +74,9 @@ def _inferred(
 ) -> Iterator[Existence]:
     """Read existence off the requests of each replica-hour that has no alive record."""
     reported = {(e.replica, e.hour) for e in known}
-    hardware = {e.replica: (e.gpu_type, e.gpu_count) for e in sorted(known, key=lambda e: e.hour)}
+    hardware: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in _fetch(engine, HARDWARE, window):
+        hardware[row[0]].append(row[1:])
     activity = {(row[0], row[1]): row for row in _fetch(engine, ACTIVITY, _widened(window))}
     first, last = nanoseconds(window.start), nanoseconds(window.end)
     for (replica, hour), (_, _, model, began, ended) in sorted(activity.items()):
@@ -84,7 +87,8 @@ def _inferred(
         end = (hour + 1) * HOUR_NS if (replica, hour + 1) in activity else ended
         ns = min(end, last) - max(start, first)
         if ns > 0:
-            gpu_type, gpu_count = hardware.get(replica) or _hardware(book, model, hour)
+            said = _said(hardware.get(replica, ()), hour)
+            gpu_type, gpu_count = said or _hardware(book, model, hour)
             yield Existence(replica, hour, model, gpu_type, gpu_count, ns, inferred=True)
 
 
@@ -107,6 +111,17 @@ def parse_by(text: str) -> tuple[Dimension, ...]:
     if unknown or not names:
         raise BadInput(f"by={text!r}: use one or more of {', '.join(DIMENSIONS)}")
     return tuple(dict.fromkeys(name for name in DIMENSIONS if name in names))
+
+
+def _said(records: Sequence[tuple[Any, ...]], hour: Hour) -> tuple[str, int] | None:
+    """Choose what a replica said of itself last before the hour's end, else first after it.
+
+    `records` are (since, gpu_type, gpu_count) by time, of all time: what an hour costs must not
+    depend on the window that is asked for.
+    """
+    before = [record for record in records if record[0] < (hour + 1) * HOUR_NS]
+    chosen = before[-1:] or records[:1]
+    return (chosen[0][1], chosen[0][2]) if chosen else None
 
 
 def _hardware(book: PriceBook, model: str, hour: Hour) -> tuple[str, int]:

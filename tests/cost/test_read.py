@@ -150,6 +150,18 @@ def test_request_costs_add_up_to_their_tenants_charge(engine: Any) -> None:
     assert sum(c.usd or 0 for c in costs) == pytest.approx(charged, abs=1e-9)
 
 
+def test_what_a_request_costs_does_not_depend_on_the_window_that_is_asked_for(engine: Any) -> None:
+    insert_alive(engine, "r0", T0 + timedelta(hours=20), T0 + timedelta(hours=21))
+    insert_facts(engine, [fact(T0, 2000, 1800), fact(T0 + timedelta(hours=20), 60, 50)])
+    windows = [DAY, Window(T0, T0 + timedelta(hours=2))]
+
+    bills = [read_ledger(engine, BOOK, window).bills for window in windows]
+
+    place = ("r0", int(T0.timestamp()) // 3600)
+    assert bills[0][place] == bills[1][place]
+    assert bills[0][place].busy > 0
+
+
 def test_a_replica_without_alive_records_is_inferred_and_marked(engine: Any) -> None:
     book = PriceBook(gpus=BOOK.gpus, hardware=(Hardware("llama", date(2026, 1, 1), "h100", 2),))
     insert_facts(

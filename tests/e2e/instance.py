@@ -185,6 +185,18 @@ class Instance:
                 return
 
 
+def ticks_pass(instance: Instance, number: int) -> None:
+    """Wait until verdicts were made and told so many times more."""
+
+    def ticks() -> float:
+        name = 'tokenweir_judge_ticks_total{result="ok",stage="actions"} '
+        lines = instance.get("/metrics").text.splitlines()
+        return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+    before = ticks()
+    wait_for("ticks", lambda: ticks() >= before + number)
+
+
 def _headers(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
