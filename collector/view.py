@@ -1,10 +1,7 @@
-"""The engine's views from OTLP to typed spans, generated from the vocabulary.
+"""The engine's view from OTLP to typed spans, generated from the vocabulary.
 
-    records -> flat spans -> typed spans -> spans
-    (Null)     (Null)        (Null)        (stored)
-
-Three views with tables that store nothing between them: the engine analyses a view for every
-insert, and the cost grows with the square of what is nested in one statement.
+The parts of its statement are nested, and each does one thing: resources, then spans with their
+attributes sorted by what they mean, then typed columns, then the layer.
 """
 
 from __future__ import annotations
@@ -25,19 +22,7 @@ from collector.values_sql import (
 from collector.vocabulary import Vocabulary
 from store.dialect import for_cluster
 from store.engine import Engine
-from store.otlp import ATTRIBUTES, LANDING, LANDING_TABLE
-
-_FLAT_TABLE = f"""
-CREATE TABLE IF NOT EXISTS otlp_flat (
-  a_names Array(String), a_found Array(String), a_columns Array(UInt32),
-  h_found Array(String), h_columns Array(UInt32),
-  r_service String, r_instance String, r_map Map(String, String),
-  scope_name String, s_trace_id String, s_span_id String, s_parent_id String, s_name String,
-  s_kind Int32, start_ns UInt64, end_ns UInt64, s_code Int32, s_message String,
-  s_events Array(Tuple(time_unix_nano UInt64, name String, attributes {ATTRIBUTES})),
-  s_hash UInt64, credential_tenant String, received_unix_nano UInt64, source String, seq UInt64
-) ENGINE = Null"""
-_TYPED_TABLE = "CREATE TABLE IF NOT EXISTS otlp_typed AS spans ENGINE = Null"
+from store.otlp import LANDING, LANDING_TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +39,8 @@ class View:
 
 
 def install(engine: Engine, vocabulary: Vocabulary) -> None:
-    """Create the landing tables and the views of this vocabulary; drop those of another one."""
-    for table in (LANDING_TABLE, _FLAT_TABLE, _TYPED_TABLE):
-        engine.execute(for_cluster(table, engine.cluster))
+    """Create the landing table and the views of this vocabulary; drop those of another one."""
+    engine.execute(for_cluster(LANDING_TABLE, engine.cluster))
     wanted = {view.name: view for view in views_of(vocabulary)}
     prefixes = "|".join(view.prefix for view in wanted.values())
     rows = engine.rows(
@@ -77,10 +61,52 @@ def views_of(vocabulary: Vocabulary) -> tuple[View, ...]:
     """Generate the views, last target first: a view must not run before its target's view is."""
     return (
         View("spans_to_unknown_names", "unknown_names", _select_unknown(vocabulary)),
-        View("otlp_typed_to_spans", "spans", _select_layered(vocabulary)),
-        View("otlp_flat_to_typed", "otlp_typed", _select_typed(vocabulary)),
-        View("otlp_to_spans", "otlp_flat", _select_flat(vocabulary)),
+        View("otlp_to_spans", "spans", _select_layered(vocabulary)),
     )
+
+
+def _select_layered(vocabulary: Vocabulary) -> str:
+    """Add the layer to a span."""
+    return f"""
+SELECT * EXCEPT (request_path, request_method), {layer_sql(vocabulary)} AS layer
+FROM (SELECT *, {REQUEST_SQL} FROM ({_select_typed(vocabulary)}))"""
+
+
+def _select_typed(vocabulary: Vocabulary) -> str:
+    """Write every column of a span but its layer."""
+    return f"""
+SELECT
+  toDateTime(intDiv(start_ns, 10000000000) * 10, 'UTC') AS bucket,
+  toFixedString(substring(s_trace_id, 1, 16), 16) AS trace_id,
+  toFixedString(substring(s_span_id, 1, 8), 8) AS span_id,
+  toFixedString(substring(s_parent_id, 1, 8), 8) AS parent_span_id,
+  s_name AS name,
+  s_kind AS kind,
+  fromUnixTimestamp64Nano(toInt64(start_ns), 'UTC') AS start,
+  fromUnixTimestamp64Nano(toInt64(greatest(start_ns, end_ns)), 'UTC') AS end,
+  s_code AS status_code,
+  s_message AS status_message,
+  r_service AS service,
+  r_instance AS instance,
+  scope_name AS scope,
+  {typed_sql(vocabulary)},
+  {leftovers_sql()} AS attributes,
+  r_map AS resource,
+  arrayMap(e -> fromUnixTimestamp64Nano(toInt64(e.time_unix_nano), 'UTC'), s_events)
+    AS `events.time`,
+  s_events.name AS `events.name`,
+  arrayMap(e -> mapFromArrays(e.attributes.key, {texts_sql("e.attributes.value")}), s_events)
+    AS `events.attributes`,
+  credential_tenant,
+  source,
+  fromUnixTimestamp64Nano(toInt64(received_unix_nano), 'UTC') AS received,
+  seq,
+  bitOr(bitAnd(s_hash, 0xFFFFFFFFFF000000), bitAnd(bitNot(seq), 0xFFFFFF)) AS version
+FROM (
+  SELECT *, arrayConcat(a_found, h_found) AS all_found,
+    arrayConcat(a_columns, h_columns) AS all_columns
+  FROM ({_select_flat(vocabulary)})
+)"""
 
 
 def _select_flat(vocabulary: Vocabulary) -> str:
@@ -118,50 +144,6 @@ def _select_resources(vocabulary: Vocabulary) -> str:
         )
       )
     )"""
-
-
-def _select_typed(vocabulary: Vocabulary) -> str:
-    """Write every column of a span but its layer."""
-    return f"""
-SELECT
-  toDateTime(intDiv(start_ns, 10000000000) * 10, 'UTC') AS bucket,
-  toFixedString(substring(s_trace_id, 1, 16), 16) AS trace_id,
-  toFixedString(substring(s_span_id, 1, 8), 8) AS span_id,
-  toFixedString(substring(s_parent_id, 1, 8), 8) AS parent_span_id,
-  s_name AS name,
-  s_kind AS kind,
-  fromUnixTimestamp64Nano(toInt64(start_ns), 'UTC') AS start,
-  fromUnixTimestamp64Nano(toInt64(greatest(start_ns, end_ns)), 'UTC') AS end,
-  s_code AS status_code,
-  s_message AS status_message,
-  r_service AS service,
-  r_instance AS instance,
-  scope_name AS scope,
-  {typed_sql(vocabulary)},
-  {leftovers_sql()} AS attributes,
-  r_map AS resource,
-  arrayMap(e -> fromUnixTimestamp64Nano(toInt64(e.time_unix_nano), 'UTC'), s_events)
-    AS `events.time`,
-  s_events.name AS `events.name`,
-  arrayMap(e -> mapFromArrays(e.attributes.key, {texts_sql("e.attributes.value")}), s_events)
-    AS `events.attributes`,
-  credential_tenant,
-  source,
-  fromUnixTimestamp64Nano(toInt64(received_unix_nano), 'UTC') AS received,
-  seq,
-  bitOr(bitAnd(s_hash, 0xFFFFFFFFFF000000), bitAnd(bitNot(seq), 0xFFFFFF)) AS version
-FROM (
-  SELECT *, arrayConcat(a_found, h_found) AS all_found,
-    arrayConcat(a_columns, h_columns) AS all_columns
-  FROM otlp_flat
-)"""
-
-
-def _select_layered(vocabulary: Vocabulary) -> str:
-    """Add the layer to a span."""
-    return f"""
-SELECT * EXCEPT (request_path, request_method, layer), {layer_sql(vocabulary)} AS layer
-FROM (SELECT *, {REQUEST_SQL} FROM otlp_typed)"""
 
 
 def _select_unknown(vocabulary: Vocabulary) -> str:

@@ -19,6 +19,7 @@ _INSERT = {
     "max_partitions_per_insert_block": 0,
     "async_insert": 0,
     "optimize_on_insert": 0,
+    "query_plan_merge_expressions": 0,
 }
 _KNOWN_STATEMENTS = 1024
 

@@ -12,7 +12,7 @@ from store.otlp_split import pieces
 
 __all__ = ["InsertReport", "SpanRecord", "SpanStore"]
 
-CHUNK_BYTES = 9_000_000  # the views need about 30 bytes of memory for each byte of OTLP
+CHUNK_BYTES = 32_000_000  # bounds the file and the part that one statement makes
 
 
 @dataclass(frozen=True, slots=True)
