@@ -44,9 +44,9 @@ class ProgressFile:
             document = json.loads(text)
             inflight = document["inflight"]
             return Progress(
-                consumed=Position(*document["consumed"]),
-                seq=document["seq"],
-                inflight=None if inflight is None else Position(*inflight),
+                consumed=_position(document["consumed"]),
+                seq=_count(document["seq"]),
+                inflight=None if inflight is None else _position(inflight),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
@@ -69,6 +69,17 @@ class ProgressFile:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _position(pair: Any) -> Position:
+    segment, offset = pair
+    return Position(_count(segment), _count(offset))
+
+
+def _count(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError(f"{number!r} is not a count")
+    return number
 
 
 def _document(progress: Progress) -> dict[str, Any]:

@@ -294,8 +294,18 @@ def test_damage_in_an_old_segment_does_not_stop_the_log(world: World) -> None:
     assert len(world.store.bodies) == 2
 
 
-def test_an_unreadable_progress_file_says_what_to_do(world: World) -> None:
-    (world.folder / "wal" / "progress.json").write_text("{")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"consumed": [1, "x"], "seq": 1, "inflight": null}',
+        '{"consumed": [1, 0], "seq": -1, "inflight": null}',
+        '{"consumed": [1, 0], "seq": 1, "inflight": [1]}',
+    ],
+)
+def test_an_unreadable_progress_file_says_what_to_do(world: World, text: str) -> None:
+    (world.folder / "wal" / "progress.json").write_text(text)
 
     with pytest.raises(ConfigError, match="delete it"):
         world.pipeline()
