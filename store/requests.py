@@ -5,6 +5,7 @@ A fact is a function of the set of spans of its trace part (see `store.parts`), 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,13 @@ def facts_of(spans: SpanSet) -> pd.DataFrame:
     facts |= _ending(spans, members, facts["ttft_ms"])
     facts["tpot_ms"] = _tpot(spans, members, facts)
     facts["sources"] = _sources(spans, members)
-    return pd.DataFrame(facts)
+    # Texts stay what they are: made into pandas' own kind, they would have to be made back again.
+    return pd.DataFrame(
+        {
+            name: pd.Series(values, dtype=getattr(values, "dtype", object))
+            for name, values in facts.items()
+        }
+    )
 
 
 def _with_siblings(spans: SpanSet, parent: Rows, anchor: Rows) -> Rows:
@@ -126,7 +133,8 @@ def _replica(spans: SpanSet, members: Members) -> Texts:
 def _times(spans: SpanSet, members: Members) -> dict[str, Any]:
     own, numbers = members.anchors, spans.numbers
     engine = members.layer == ENGINE
-    length_ms = (spans.end_ns[own] - spans.start_ns[own]) / 1e6
+    # A span without an end, or with one before its start, says nothing about how long it took.
+    length_ms = _above_zero((spans.end_ns[own] - spans.start_ns[own]) / 1e6)
     # vllm-router's own span often ends seconds late; what it measured is the head of a stream.
     head_ms = numbers["latency_ms"][own]
     late = (spans.layer[own] == ROUTER) & ~np.isnan(head_ms)
@@ -137,7 +145,8 @@ def _times(spans: SpanSet, members: Members) -> dict[str, Any]:
     duration = np.where(late, measured, length_ms)
     facts: dict[str, Any] = {
         "duration_ms": duration,
-        "end_ns": spans.start_ns[own] + np.round(duration * 1e6).astype(np.int64),
+        "end_ns": spans.start_ns[own]
+        + np.round(np.nan_to_num(duration, nan=0.0) * 1e6).astype(np.int64),
         "ttft_ms": _ttft(spans, members),
     }
     for column in ("queue_ms", "prefill_ms", "decode_ms"):
@@ -165,11 +174,11 @@ def _tpot(spans: SpanSet, members: Members, facts: dict[str, Any]) -> Reals:
     seen = members.any((members.layer == GATEWAY) & ~np.isnan(numbers["ttft_ms"][rows]))
     tokens = facts["completion_tokens"]
     gaps = np.where(tokens >= 2, tokens - 1, np.nan)
-    outside = (facts["duration_ms"] - facts["ttft_ms"]) / gaps
+    outside = _above_zero(facts["duration_ms"] - facts["ttft_ms"]) / gaps
     made = numbers["completion_tokens"][rows]
     engine = (members.layer == ENGINE) & (made >= 2)
     spent = members.total((numbers["e2e_ms"] - numbers["ttft_ms"])[rows], engine)
-    return np.where(seen, outside, spent / members.total(made - 1, engine))
+    return np.where(seen, outside, _above_zero(spent) / members.total(made - 1, engine))
 
 
 def _ending(spans: SpanSet, members: Members, ttft_ms: Reals) -> dict[str, Any]:
@@ -205,9 +214,15 @@ def _sources(spans: SpanSet, members: Members) -> list[list[str]]:
     ]
     known, number = np.unique(np.array(names, dtype=object), return_inverse=True)
     pairs = np.unique(members.request * len(known) + number[kind])
-    owners, texts = pairs // len(known), known[pairs % len(known)]
-    ends = np.flatnonzero(np.diff(owners)) + 1
-    return [list(part) for part in np.split(texts, ends)]
+    texts = known[pairs % len(known)].tolist()
+    cuts = [0, *(np.flatnonzero(np.diff(pairs // len(known))) + 1).tolist(), len(texts)]
+    return [texts[begin:end] for begin, end in pairwise(cuts)]
+
+
+def _above_zero(values: Reals) -> Reals:
+    """Take what clocks cannot have measured as unknown."""
+    kept: Reals = np.where(values > 0, values, np.nan)
+    return kept
 
 
 def _or(texts: Texts, other: Texts | str) -> Texts:

@@ -180,6 +180,14 @@ def main() -> None:
             f"[bold red]configuration[/]: {escape(str(error))}", highlight=False, soft_wrap=True
         )
         sys.exit(2)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        err.print(
+            f"[bold red]cannot go on[/]: {escape(where)}{escape(error.strerror or str(error))}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        sys.exit(2)
     except (Permanent, TokenweirError) as error:
         err.print(f"[bold red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)

@@ -31,6 +31,14 @@ FOR_MACHINES = ("/api/v1/policies/", "/api/v1/scaling/", "/metrics")
 FORWARDED = frozenset({"forwarded", "x-forwarded-for", "x-real-ip"})
 
 
+class Entry(StrEnum):
+    """What a caller is answered at the door."""
+
+    OPEN = "open"
+    FORBIDDEN = "forbidden"  # we know who it is
+    UNKNOWN = "unknown"
+
+
 class Wish(StrEnum):
     """What a request wants to do; roles differ in what they may."""
 
@@ -50,7 +58,7 @@ class Readiness:
 def create_api(
     readiness: Readiness,
     is_healthy: Callable[[], bool],
-    may_enter: Callable[[str | None, bool, Wish], bool],
+    may_enter: Callable[[str | None, bool, Wish], Entry],
 ) -> FastAPI:
     """Make the application without the folders' routers.
 
@@ -72,12 +80,17 @@ def create_api(
         if request.url.path in OPEN_PATHS:
             return await call_next(request)
         key, loopback = presented_key(request), peer_is_loopback(request)
-        if await run_in_threadpool(may_enter, key, loopback, wish_of(request)):
+        entry = await run_in_threadpool(may_enter, key, loopback, wish_of(request))
+        if entry is Entry.OPEN:
             return await call_next(request)
+        if entry is Entry.FORBIDDEN:
+            return JSONResponse(
+                problem(403, "this key's role may not do this", "use a read or an admin key"), 403
+            )
         return JSONResponse(
             problem(
                 401,
-                "an API key whose role may do this is needed",
+                "an API key is needed",
                 "send `Authorization: Bearer twk_…`",
             ),
             401,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 from sqlalchemy import Engine
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DatabaseError
 
 from base.clock import Clock, SystemClock
 from base.db import open_engine
@@ -52,7 +54,14 @@ def open_control(settings: Settings) -> Engine:
     """Open the control database, brought to the newest schema, with the bootstrap key in it."""
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     engine = open_engine(settings.control_url)
-    upgrade(engine)
+    try:
+        upgrade(engine)
+    except DatabaseError as error:
+        where = make_url(settings.control_url).render_as_string(hide_password=True)
+        raise ConfigError(
+            f"the control database {where} cannot be used ({error.orig}): restore it from a "
+            "backup, or move it away to begin with an empty one"
+        ) from error
     _bootstrap(engine, settings, SystemClock())
     return engine
 

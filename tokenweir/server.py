@@ -19,7 +19,7 @@ from base.clock import SystemClock
 from base.selfmon import Log, set_up_logging
 from collector.keys import Role
 from tokenweir.datadir import owned
-from tokenweir.http import Readiness, Wish, create_api
+from tokenweir.http import Entry, Readiness, Wish, create_api
 from tokenweir.listen import Listen, bind, parse_listen
 from tokenweir.parent import follow_parent
 from tokenweir.settings import Settings
@@ -97,11 +97,12 @@ class _Gate:
     def is_healthy(self) -> bool:
         return self.parts is None or self.parts.is_healthy()
 
-    def may_enter(self, key: str | None, peer_is_loopback: bool, wish: Wish) -> bool:
-        if self.parts is None:
-            return False
-        who = self.parts.authenticator.identify(key, peer_is_loopback)
-        return who is not None and who.role in MAY[wish]
+    def may_enter(self, key: str | None, peer_is_loopback: bool, wish: Wish) -> Entry:
+        parts = self.parts
+        who = parts.authenticator.identify(key, peer_is_loopback) if parts else None
+        if who is None:
+            return Entry.UNKNOWN
+        return Entry.OPEN if who.role in MAY[wish] else Entry.FORBIDDEN
 
 
 class _Web(uvicorn.Server):

@@ -7,17 +7,24 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
+import tokenweir.judge  # noqa: F401  it has metrics of its own
 from base.errors import BadInput, Retryable
-from tokenweir.http import Readiness, Wish, add_not_found, create_api, peer_is_loopback
+from tokenweir.http import Entry, Readiness, Wish, add_not_found, create_api, peer_is_loopback
 
 KEY = "twk_right"
+
+
+def enter(key: str | None, _loopback: bool, wish: Wish) -> Entry:
+    if key != KEY:
+        return Entry.UNKNOWN
+    return Entry.FORBIDDEN if wish is Wish.CHANGE else Entry.OPEN
 
 
 def app_with(readiness: Readiness | None = None, *, healthy: bool = True) -> FastAPI:
     app = create_api(
         readiness or Readiness([]),
         lambda: healthy,
-        lambda key, _, wish: key == KEY and wish is not Wish.CHANGE,
+        enter,
     )
 
     @app.get("/api/v1/thing")
@@ -104,7 +111,7 @@ def test_a_wrong_parameter_is_named(client: TestClient) -> None:
 def test_a_role_that_only_reads_cannot_change_anything(client: TestClient) -> None:
     answer = client.post("/api/v1/thing?n=5")
 
-    assert answer.status_code == 401
+    assert answer.status_code == 403
     assert "role" in answer.json()["error"]["message"]
 
 
