@@ -78,14 +78,17 @@ def changed(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     if old.empty:
         return new.assign(deleted=0)
     before = dict(zip(_keys(old), _contents(old), strict=True))
-    after = list(_keys(new)) if not new.empty else []
-    contents = list(_contents(new)) if not new.empty else []
-    differs = np.array(
-        [before.get(key) != content for key, content in zip(after, contents, strict=True)], bool
-    )
-    kept = {*after}
+    rows, kept = [], set()
+    if not new.empty:
+        was_there = new["trace_id"].isin(set(old["trace_id"])).to_numpy()
+        known = new[was_there]  # few: most traces of a batch were not there before
+        after = _keys(known)
+        kept = {*after}
+        differs = [
+            before.get(key) != content for key, content in zip(after, _contents(known), strict=True)
+        ]
+        rows = [new[~was_there].assign(deleted=0), known[np.array(differs, bool)].assign(deleted=0)]
     gone = np.array([key not in kept for key in before], bool)
-    rows = [new[differs].assign(deleted=0)] if len(after) else []
     return pd.concat([*rows, old[gone].assign(deleted=1)], ignore_index=True)
 
 
