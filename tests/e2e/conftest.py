@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.instance import ROOT, Instance
+from tests.e2e.instance import ROOT, Instance, serving
 
 Start = Callable[..., Instance]
 
@@ -33,6 +33,5 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     config = folder / "tokenweir.yaml"
     config.write_text(f"cost: {{prices: {ROOT / 'examples/prices/demo.yaml'}}}\n")
     options = ("--config", config, "--slo", ROOT / "examples/slo/production.yaml")
-    instance = Instance(folder / "data", options).start()
-    yield instance
-    assert instance.stop() == 0
+    with serving(folder / "data", options) as instance:
+        yield instance

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -199,6 +200,17 @@ def ticks_pass(instance: Instance, number: int) -> None:
 
 def _headers(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
+
+
+@contextmanager
+def serving(data: Path, options: Sequence[str | Path] = ()) -> Iterator[Instance]:
+    """Run an instance for the length of the block; it must then exit with 0."""
+    instance = Instance(data, options)
+    try:
+        yield instance.start()
+    finally:
+        code = instance.stop()
+    assert code == 0
 
 
 def _outside_texts(body: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.instance import Instance, ticks_pass, wait_for
+from tests.e2e.instance import Instance, serving, ticks_pass, wait_for
 from tests.e2e.pager import Pager
 from tests.e2e.stream import streaming
 
@@ -46,9 +46,8 @@ def instance(tmp_path: Path, pager: Pager) -> Iterator[Instance]:
     }
     (tmp_path / "tokenweir.yaml").write_text(yaml.safe_dump(settings))
     options = ["--config", tmp_path / "tokenweir.yaml", "--slo", tmp_path / "slo.yaml"]
-    running = Instance(tmp_path / "data", options).start()
-    yield running
-    assert running.stop() == 0
+    with serving(tmp_path / "data", options) as running:
+        yield running
 
 
 def test_a_page_and_its_resolve_come_once_whatever_dies_in_between(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from base.durations import parse_duration
-from tests.e2e.instance import Instance
+from tests.e2e.instance import Instance, serving
 from tests.e2e.otlp import CHAT, SECOND, Sent, export, gateway_span
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("e2e-recount"), pytest.mark.timeout(300)]
@@ -134,13 +134,12 @@ def raws(end_ns: int) -> list[Raw]:
 def filled(tmp_path_factory: pytest.TempPathFactory, raws: list[Raw]) -> Iterator[Instance]:
     folder: Path = tmp_path_factory.mktemp("recount")
     (folder / "slo.yaml").write_text(SLOS)
-    instance = Instance(folder / "data", ["--slo", folder / "slo.yaml"]).start()
     shuffled = random.Random(8).sample(raws, len(raws))
     quarter = len(shuffled) // 4
-    for first in range(0, len(shuffled), quarter):
-        instance.take(export(raw.sent() for raw in shuffled[first : first + quarter]))
-    yield instance
-    assert instance.stop() == 0
+    with serving(folder / "data", ["--slo", folder / "slo.yaml"]) as instance:
+        for first in range(0, len(shuffled), quarter):
+            instance.take(export(raw.sent() for raw in shuffled[first : first + quarter]))
+        yield instance
 
 
 def instants(raws: list[Raw], end_ns: int) -> list[datetime]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.instance import Instance, ticks_pass, wait_for
+from tests.e2e.instance import Instance, serving, ticks_pass, wait_for
 from tests.e2e.stream import streaming
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("e2e-alerts"), pytest.mark.timeout(300)]
@@ -41,9 +41,8 @@ def instance(tmp_path: Path) -> Iterator[Instance]:
     (tmp_path / "slo.yaml").write_text(SLO)
     (tmp_path / "tokenweir.yaml").write_text(yaml.safe_dump(SETTINGS))
     options = ["--config", tmp_path / "tokenweir.yaml", "--slo", tmp_path / "slo.yaml"]
-    running = Instance(tmp_path / "data", options).start()
-    yield running
-    assert running.stop() == 0
+    with serving(tmp_path / "data", options) as running:
+        yield running
 
 
 def test_a_silent_source_freezes_its_alerts_and_actions_and_says_so(instance: Instance) -> None:

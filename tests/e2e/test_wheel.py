@@ -43,6 +43,8 @@ def test_the_top_level_names_are_the_listed_packages(wheel: list[str]) -> None:
 
 
 def test_files_that_are_read_at_run_time_are_inside(wheel: list[str]) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("what belongs in the wheel is what git tracks, and this is no checkout")
     packages = {name.split("/")[0] for name in wheel}
     tracked = subprocess.run(
         ["git", "ls-files", *packages], cwd=ROOT, check=True, capture_output=True, text=True
