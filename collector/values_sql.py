@@ -41,14 +41,16 @@ def texts_sql(values: str) -> str:
         concat('otlp:array:', base64Encode(a))), {members})"""
 
 
-def ranks_sql(prefix: str, vocabulary: Vocabulary) -> str:
+def ranks_sql(prefix: str, vocabulary: Vocabulary, *, of_resource: bool = False) -> str:
     """Name the ranks of an owner's attributes.
 
     A rank is (column, alias, position), best first; an attribute without a column, or without a
-    value, comes last.
+    value, comes last. A resource has the columns that its spans inherit, and no others.
     """
     names, ranks = [], []
     for number, column, factor in _numbered(vocabulary):
+        if of_resource and not column.resource:
+            continue
         for place, alias in enumerate(column.aliases):
             if alias.factor == factor:
                 names.append(alias.name)
@@ -65,11 +67,10 @@ def sorted_sql(prefix: str) -> str:
       arrayMap(r -> intDiv(r, {_PER_COLUMN}), arraySort({prefix}_ranks)) AS {prefix}_columns"""
 
 
-def inherited_sql(vocabulary: Vocabulary) -> str:
-    """Name what a span inherits from its resource: columns and texts of those that may be."""
-    numbers = [number for number, column, _ in _numbered(vocabulary) if column.resource]
-    return f"""arrayFilter((t, c) -> has({numbers}, c), r_found, r_columns) AS h_found,
-      arrayFilter(c -> has({numbers}, c), r_columns) AS h_columns"""
+def inherited_sql() -> str:
+    """Name what a span inherits from its resource, columns and texts."""
+    return f"""arrayFilter((t, c) -> c != {_NO_COLUMN}, r_found, r_columns) AS h_found,
+      arrayFilter(c -> c != {_NO_COLUMN}, r_columns) AS h_columns"""
 
 
 def leftovers_sql() -> str:

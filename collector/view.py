@@ -131,13 +131,13 @@ SELECT * EXCEPT (a_keys, a_texts, a_ranks), {sorted_sql("a")} FROM (
 def _select_resources(vocabulary: Vocabulary) -> str:
     return f"""
     SELECT * EXCEPT (r_keys, r_texts, r_ranks, r_names, r_found, r_columns),
-      {inherited_sql(vocabulary)},
+      {inherited_sql()},
       r_texts[indexOf(r_keys, 'service.name')] AS r_service,
       r_texts[indexOf(r_keys, 'service.instance.id')] AS r_instance,
       mapFromArrays(r_keys, r_texts) AS r_map
     FROM (
       SELECT *, {sorted_sql("r")} FROM (
-        SELECT *, {ranks_sql("r", vocabulary)} FROM (
+        SELECT *, {ranks_sql("r", vocabulary, of_resource=True)} FROM (
           SELECT credential_tenant, received_unix_nano, source, seq, rs.scope_spans AS scopes,
             cityHash64(rs.resource, credential_tenant) AS r_hash, {lists_sql("r", "rs.resource")}
           FROM {LANDING} ARRAY JOIN traces.resource_spans AS rs

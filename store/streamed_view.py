@@ -34,6 +34,8 @@ class StreamedView:
         structure = self.structure.replace("\\", "\\\\").replace("'", "\\'")
         source = f"file('{file}', '{form}', '{structure}')"
         select = self.select.replace(f"FROM {self.landing} ", f"FROM {source} ")
+        if select == self.select:
+            raise ValueError(f"the view does not read FROM {self.landing}: it would take nothing")
         return f"INSERT INTO {self.target} ({self.columns}) {select}"
 
 
