@@ -15,6 +15,9 @@ _MAP = "Map(LowCardinality(String), String)"
 # A file for each of many columns, and a megabyte of buffer for each file, would cost an insert of
 # a second of traffic 300 MB and a third of its time.
 _LEAN = "min_bytes_for_wide_part = 104857600, min_columns_to_activate_adaptive_write_buffer = 10"
+# Merging a row costs half of what taking it in did, each time: merge more parts at once, so less
+# often, and leave large ones alone.
+_SELDOM = "merge_selector_base = 12, max_bytes_to_merge_at_max_space_in_pool = 536870912"
 
 
 def _spans() -> str:
@@ -53,7 +56,7 @@ CREATE TABLE IF NOT EXISTS spans (
 ) ENGINE = ReplacingMergeTree(version)
 PARTITION BY toDate(bucket)
 ORDER BY (bucket, trace_id, span_id)
-SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, {_LEAN}"""
+SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, {_LEAN}, {_SELDOM}"""
 
 
 _FACTS = f"""
