@@ -28,7 +28,7 @@ def lists_sql(prefix: str, owner: str) -> str:
 def texts_sql(values: str) -> str:
     """Write any attribute values as texts; '' is an absent one.
 
-    A list of one short text is that text; other lists and maps keep their bytes (`store.values`).
+    A list of one short text is that text; other lists and maps keep their bytes (protobuf, base64).
     """
     names = ("", "string_", "int_", "double_", "bool_", "array_", "kvlist_", "bytes_")
     members = ", ".join(f"{values}.{name}value" for name in names)

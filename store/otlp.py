@@ -2,7 +2,7 @@
 
 The schema names what is kept of ExportTraceServiceRequest. Arrays, maps and the like are declared
 as bytes (the wire type is the same), because the engine has no recursive types: they are kept
-whole, at any depth, and decoded by `store.values` when somebody looks at them.
+whole, at any depth, as protobuf in base64.
 """
 
 from __future__ import annotations
