@@ -5,27 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from actuators.evidence import Absent, Known, Stale, Value
 from actuators.settings import ActuatorSettings, GatewaySettings
+from store.sources import SourceState
 
 _COUNTING_LAYERS = ("gateway", "router", "engine", "llm", "client")  # the first present one counts
-
-
-class Source(Protocol):
-    """The part of `store.sources.SourceState` that is used here."""
-
-    @property
-    def layer(self) -> str: ...
-    @property
-    def service(self) -> str: ...
-    @property
-    def instance(self) -> str: ...
-    @property
-    def first(self) -> datetime: ...
-    @property
-    def last(self) -> datetime: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +24,10 @@ class Liveness:
 
 
 def liveness(
-    sources: Sequence[Source], scope: GatewaySettings, now: datetime, settings: ActuatorSettings
+    sources: Sequence[SourceState],
+    scope: GatewaySettings,
+    now: datetime,
+    settings: ActuatorSettings,
 ) -> Liveness:
     """Judge the layer whose spans are the requests: a quorum of its instances must have spoken."""
     recent = [

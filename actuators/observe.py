@@ -20,11 +20,12 @@ from actuators.evidence import (
     finite,
     measured,
 )
-from actuators.liveness import Liveness, Source, liveness
+from actuators.liveness import Liveness, liveness
 from actuators.loads import replica_load, tenant_loads, work_by_priority
 from actuators.settings import ActuatorSettings, FleetSettings, GatewaySettings
 from base.errors import TokenweirError
 from slo.verdict import Verdict
+from store.sources import SourceState
 
 _CAPACITY_HOLDS = timedelta(hours=24)
 _SLOTS = 6  # per window, to see capacity in the few seconds a queue lasts
@@ -36,7 +37,7 @@ class Rows(Protocol):
     def rows(self, sql: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]: ...
 
 
-Sources = Callable[[datetime], Sequence[Source]]
+Sources = Callable[[datetime], Sequence[SourceState]]
 FleetReader = Callable[[datetime], FleetState]
 
 

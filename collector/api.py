@@ -16,40 +16,10 @@ from base.errors import BadInput
 from collector.counters import read_status
 from collector.dead_letter import DeadLetter, DeadLetters
 from collector.pipeline import Lag, PipelineStatus
+from store.ingest_stats import SenderCounts
+from store.sources import SourceState
 
 RECEIVER_SILENT_AFTER = timedelta(seconds=10)
-
-
-class StoredCounts(Protocol):
-    """What the store knows of one sender. `unknown_names` maps attribute names to spans."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def tenant(self) -> str: ...
-    @property
-    def accepted(self) -> int: ...
-    @property
-    def duplicate(self) -> int: ...
-    @property
-    def late(self) -> int: ...
-    @property
-    def unknown_names(self) -> Mapping[str, int]: ...
-
-
-class Watermark(Protocol):
-    """How far the data of one process are complete."""
-
-    @property
-    def layer(self) -> str: ...
-    @property
-    def service(self) -> str: ...
-    @property
-    def instance(self) -> str: ...
-    @property
-    def first(self) -> datetime: ...
-    @property
-    def last(self) -> datetime: ...
 
 
 class PipelineView(Protocol):
@@ -127,8 +97,8 @@ def router(
     receiver_status: Path,
     pipeline: PipelineView,
     dead_letters: DeadLetters,
-    stored: Callable[[], Sequence[StoredCounts]],
-    watermarks: Callable[[datetime], Sequence[Watermark]],
+    stored: Callable[[], Sequence[SenderCounts]],
+    watermarks: Callable[[datetime], Sequence[SourceState]],
     clock: Clock,
 ) -> APIRouter:
     """Serve it. `receiver_status` is the file that the receiver process writes."""
@@ -158,7 +128,7 @@ def router(
 
 
 def _sources(
-    stored: Sequence[StoredCounts], status: Mapping[str, Any] | None, letters: Sequence[DeadLetter]
+    stored: Sequence[SenderCounts], status: Mapping[str, Any] | None, letters: Sequence[DeadLetter]
 ) -> list[SourceBody]:
     """Join what receiver, store and dead letters say of a sender."""
     in_store = {(each.source, each.tenant): each for each in stored}
@@ -231,7 +201,7 @@ def _letter(letter: DeadLetter) -> DeadLetterBody:
     )
 
 
-def _watermark(mark: Watermark) -> WatermarkBody:
+def _watermark(mark: SourceState) -> WatermarkBody:
     return WatermarkBody(
         layer=mark.layer,
         service=mark.service,

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from prometheus_client import Counter
 
@@ -61,7 +61,7 @@ class SpanSink(Protocol):
     or anything else when they are not.
     """
 
-    def insert(self, records: Sequence[SpanRecord], token: str, seq: int) -> Any: ...
+    def insert(self, records: Sequence[SpanRecord], token: str, seq: int) -> None: ...
 
 
 class FactSource(Protocol):

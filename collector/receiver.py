@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import json
 import os
 import signal
@@ -30,6 +29,7 @@ from base.clock import Clock, SystemClock
 from base.db import open_engine
 from base.durations import format_instant
 from base.errors import ConfigError, TokenweirError
+from base.listen import bind, parse_listen
 from base.selfmon import Log, set_up_logging
 from collector.admission import Admission, MemoryBudget, RateLimit
 from collector.counters import STATUS_FILE, Counters, write_status
@@ -88,19 +88,11 @@ async def serve(
         await receiver.stop()
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Read HOST:PORT or [V6]:PORT. Raises ConfigError."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"address {address!r} is not HOST:PORT, such as 127.0.0.1:4318")
-    return host.strip("[]"), int(port)
-
-
 def require_key_beyond_loopback(settings: CollectorSettings, has_keys: bool) -> None:
     """Raise ConfigError when anybody on the network could send."""
-    for address in (settings.otlp_grpc, settings.otlp_http):
-        host = split_address(address)[0]
-        if not has_keys and not _is_loopback(host):
+    for name in ("otlp_grpc", "otlp_http"):
+        address = parse_listen(getattr(settings, name), name)
+        if not has_keys and not address.is_loopback:
             raise ConfigError(
                 f"{address} can be reached from other machines and there is no key yet: make one "
                 "with 'tokenweir key create --name NAME --role ingest --tenant TENANT', "
@@ -148,16 +140,20 @@ class _Receiver:
 
     async def start(self) -> Endpoints:
         limits = self._settings.collector
+        grpc, http = (
+            parse_listen(limits.otlp_grpc, "otlp_grpc"),
+            parse_listen(limits.otlp_http, "otlp_http"),
+        )
         self._grpc = make_server(self._intake)
         try:
-            grpc_port = self._grpc.add_insecure_port(limits.otlp_grpc)
-            listener = _listen(*split_address(limits.otlp_http))
-        except (RuntimeError, OSError) as error:
+            grpc_port = self._grpc.add_insecure_port(str(grpc))
+        except RuntimeError as error:
             raise ConfigError(
-                f"cannot listen on {limits.otlp_grpc} and {limits.otlp_http}: {error}; "
-                "is another receiver running? Port 0 picks a free one"
+                f"cannot listen on {grpc}: {error}; choose another port, or 0 for a free one"
             ) from error
-        http_host, http_port = listener.getsockname()[:2]
+        listener = bind(http)
+        listener.listen(1024)
+        listener.setblocking(False)
         self._http = _HttpServer(OtlpHttp(self._intake, self._status), listener)
         await self._grpc.start()
         self._tasks = [
@@ -168,8 +164,8 @@ class _Receiver:
         while not self._http.started:  # noqa: ASYNC110  uvicorn offers no event
             await asyncio.sleep(0.005)
         self._endpoints = Endpoints(
-            otlp_grpc=_join(split_address(limits.otlp_grpc)[0], grpc_port),
-            otlp_http=f"http://{_join(http_host, http_port)}",
+            otlp_grpc=str(grpc.at(grpc_port)),
+            otlp_http=f"http://{http.at(listener.getsockname()[1])}",
         )
         return self._endpoints
 
@@ -254,33 +250,6 @@ class _HttpServer(uvicorn.Server):
 
     async def serve_until_stopped(self) -> None:
         await self.serve(sockets=[self._listener])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family, kind, proto, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, proto)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-        listener.listen(1024)
-    except OSError:
-        listener.close()
-        raise
-    listener.setblocking(False)
-    return listener
-
-
-def _join(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def _until_signal(settings: ReceiverSettings) -> None:

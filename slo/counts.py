@@ -69,12 +69,6 @@ class SloCounts:
             self._slos = tuple(slos)
             return self._ensure()
 
-    def rebuild(self, slo: Slo) -> None:
-        """Throw away the counts of one SLO and count it over all stored facts."""
-        with self._lock:
-            self._forget([(slo.name, slo.definition)])
-            self._count_all([slo])
-
     def _ensure(self) -> list[str]:
         wanted = {(slo.name, slo.definition): slo for slo in self._slos}
         rows = self._engine.rows("SELECT DISTINCT slo, definition FROM slo_built")

@@ -73,7 +73,3 @@ class Verdict:
     def total(self) -> int:
         """Count what is judged: excluded requests are apart."""
         return self.good + self.bad
-
-    @property
-    def is_burning(self) -> bool:
-        return any(tier.burning for tier in self.tiers)

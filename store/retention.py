@@ -35,7 +35,6 @@ def retain(engine: Engine, newest: datetime, settings: StoreSettings) -> list[st
     }
     monthly = {
         "rollup_1h": settings.keep_1h,
-        "long_spans": settings.keep_spans,
         "alive": settings.keep_1h,
         "source_minutes": settings.keep_1m,
     }

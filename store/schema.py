@@ -144,18 +144,6 @@ PARTITION BY {partition}
 ORDER BY ({", ".join(ROLLUP_KEYS)})"""
 
 
-# Spans longer than the gap that separates the parts of a trace (see `store.facts`); few exist.
-_LONG_SPANS = f"""
-CREATE TABLE IF NOT EXISTS long_spans (
-  trace_id FixedString(16),
-  span_id FixedString(8),
-  start {_UTC9},
-  end {_UTC9}
-) ENGINE = ReplacingMergeTree()
-PARTITION BY toYYYYMM(start)
-ORDER BY (trace_id, span_id, start, end)
-SETTINGS non_replicated_deduplication_window = 1000"""
-
 _ALIVE = f"""
 CREATE TABLE IF NOT EXISTS alive (
   service LowCardinality(String),
@@ -222,7 +210,6 @@ TABLES: tuple[str, ...] = (
     _rollup("rollup_10s", "toDate(bucket)"),
     _rollup("rollup_1m", "toDate(bucket)"),
     _rollup("rollup_1h", "toYYYYMM(bucket)"),
-    _LONG_SPANS,
     _ALIVE,
     _SOURCE_MINUTES,
     _INGEST_BATCHES,
@@ -235,10 +222,6 @@ LATE_S = 60
 
 # Views on `spans`: bookkeeping that must be as exact as the insert itself.
 VIEWS: tuple[str, ...] = (
-    """
-CREATE MATERIALIZED VIEW IF NOT EXISTS spans_to_long_spans TO long_spans AS
-SELECT trace_id, span_id, start, end FROM spans
-WHERE dateDiff('second', start, end) >= 60""",
     """
 CREATE MATERIALIZED VIEW IF NOT EXISTS spans_to_alive TO alive AS
 SELECT service, instance, role, model, gpu_type, gpu_count, start, end

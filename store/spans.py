@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 from store.engine import Engine
 from store.otlp import LANDING, MESSAGE, SCHEMA, SpanRecord, framed
 from store.otlp_split import pieces
 
-__all__ = ["InsertReport", "SpanRecord", "SpanStore"]
+__all__ = ["SpanRecord", "SpanStore"]
 
 CHUNK_BYTES = 32_000_000  # bounds the file and the part that one statement makes
-
-
-@dataclass(frozen=True, slots=True)
-class InsertReport:
-    """What one batch brought: `spans` counts every span sent, duplicates included."""
-
-    spans: int
 
 
 class SpanStore:
@@ -31,7 +24,7 @@ class SpanStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def insert(self, records: Sequence[SpanRecord], token: str, seq: int) -> InsertReport:
+    def insert(self, records: Sequence[SpanRecord], token: str, seq: int) -> None:
         """Insert a batch; the same `token` again changes nothing.
 
         Raises `base.errors.Permanent` where the engine can't read a record: bisect, dead-letter it.
@@ -39,11 +32,6 @@ class SpanStore:
         for number, chunk in enumerate(_chunks(records)):
             data = b"".join(framed(record, seq) for record in chunk)
             self._engine.insert_protobuf(LANDING, data, SCHEMA, MESSAGE, f"{token}-{number}")
-        counted = self._engine.rows(
-            "SELECT sum(accepted) AS spans FROM ingest_batches WHERE seq = {seq:UInt64}",
-            {"seq": seq},
-        )
-        return InsertReport(spans=int(counted[0]["spans"]))
 
 
 def _chunks(records: Sequence[SpanRecord]) -> Iterator[list[SpanRecord]]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from sqlalchemy import func, inspect, select
+from sqlalchemy.engine import make_url
 
+from actuators.ledger import first_break
+from actuators.tables import audit
 from alerts.receivers import open_receivers
+from base.db import open_engine, transaction
 from base.durations import format_duration
-from base.errors import Permanent
+from base.errors import ConfigError, Permanent
+from base.listen import parse_listen
 from slo.documents import load
-from tokenweir.listen import parse_listen
 from tokenweir.settings import Settings
 
 
@@ -22,6 +28,7 @@ def check_all(settings: Settings, console: Console) -> int:
         ("SLOs", lambda: _slos(settings)),
         ("receivers", lambda: _receivers(settings)),
         ("prices", lambda: _prices(settings)),
+        ("audit trail", lambda: _audit(settings)),
     ]
     wrong = 0
     for name, check in checks:
@@ -62,3 +69,24 @@ def _receivers(settings: Settings) -> str:
 def _prices(settings: Settings) -> str:
     book = settings.cost.price_book()
     return book.name or "none: everything is unpriced"
+
+
+def _audit(settings: Settings) -> str:
+    """Follow the chain of what the control loop and people did; a break is an error."""
+    file = make_url(settings.control_url).database or ""
+    if settings.control_url.startswith("sqlite") and not Path(file).exists():
+        return "none yet"  # and nothing is made by looking
+    engine = open_engine(settings.control_url)
+    try:
+        if not inspect(engine).has_table(audit.name):
+            return "none yet"
+        with transaction(engine) as connection:
+            broken = first_break(connection)
+            steps = connection.scalar(select(func.count()).select_from(audit))
+    finally:
+        engine.dispose()
+    if broken is not None:
+        raise ConfigError(
+            f"step {broken} was altered, or the one before it is gone: compare with a backup"
+        )
+    return f"{steps} steps, chained"

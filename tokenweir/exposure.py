@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from base.clock import SystemClock
 from base.errors import ConfigError
+from base.listen import parse_listen
 from collector.keys import Authenticator
 from tokenweir.keys import open_control
-from tokenweir.listen import parse_listen
 from tokenweir.settings import Settings
 
 

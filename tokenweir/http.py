@@ -14,7 +14,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from base.errors import Permanent, Retryable
@@ -80,7 +79,7 @@ def create_api(
         if request.url.path in OPEN_PATHS:
             return await call_next(request)
         key, loopback = presented_key(request), peer_is_loopback(request)
-        entry = await run_in_threadpool(may_enter, key, loopback, wish_of(request))
+        entry = may_enter(key, loopback, wish_of(request))  # looks in memory only
         if entry is Entry.OPEN:
             return await call_next(request)
         if entry is Entry.FORBIDDEN:

@@ -26,7 +26,8 @@ from base.outbound import http_client
 from collector.replay import Progress as ReplayProgress
 from collector.replay import ReplayResult, Sender, replay
 from tokenweir.datadir import last_run, read_endpoints
-from tokenweir.up import make_supervisor
+from tokenweir.settings import load_settings
+from tokenweir.up import make_supervisor, overrides_of
 
 STORED_WITHIN_S = 120.0
 out = Console()
@@ -72,7 +73,8 @@ async def _instance(
     free = dict.fromkeys(("http", "otlp_http", "otlp_grpc", "keda"), "127.0.0.1:0")
     before = last_run(data)
     given = {**free, "data": data, "slo_paths": list(slo) or before.slo_paths, "judging": False}
-    supervisor = make_supervisor(config or before.config, given)
+    config = config or before.config
+    supervisor = make_supervisor(load_settings(config, overrides_of(given)), config, given)
     ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
     running_task = asyncio.create_task(supervisor.run(ready.set_result))
     both: set[asyncio.Future[Any]] = {running_task, ready}

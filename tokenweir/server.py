@@ -16,11 +16,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from base.clock import SystemClock
+from base.listen import Listen, bind, parse_listen
 from base.selfmon import Log, set_up_logging
 from collector.keys import Role
 from tokenweir.datadir import owned
 from tokenweir.http import Entry, Readiness, Wish, create_api
-from tokenweir.listen import Listen, bind, parse_listen
 from tokenweir.parent import follow_parent
 from tokenweir.settings import Settings
 

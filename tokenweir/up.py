@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tokenweir.datadir import LastRun, remember_run
 from tokenweir.exposure import refuse_open_doors
-from tokenweir.settings import load_settings
+from tokenweir.settings import Settings, load_settings
 from tokenweir.supervisor import Child, Supervisor
 
 
@@ -22,17 +22,18 @@ async def run_up(config: Path | None, given: Mapping[str, Any], console: Console
 
     ConfigError when a file or an address is wrong.
     """
-    supervisor = make_supervisor(config, given)
-    settings = load_settings(config, _overrides(given))
+    settings = load_settings(config, overrides_of(given))
+    supervisor = make_supervisor(settings, config, given)
     remember_run(settings.data, LastRun(config, settings.slo_paths))
     return await supervisor.run(lambda endpoints: _welcome(endpoints, console))
 
 
-def make_supervisor(config: Path | None, given: Mapping[str, Any]) -> Supervisor:
-    """Check the settings and say which processes they need."""
-    overrides = _overrides(given)
-    settings = load_settings(config, overrides)
+def make_supervisor(
+    settings: Settings, config: Path | None, given: Mapping[str, Any]
+) -> Supervisor:
+    """Say which processes `settings`, read from `config` and `given`, need."""
     refuse_open_doors(settings)
+    overrides = overrides_of(given)
     return Supervisor(
         settings.data,
         receiver=Child("receiver", _command("ingest", config, overrides)),
@@ -40,7 +41,7 @@ def make_supervisor(config: Path | None, given: Mapping[str, Any]) -> Supervisor
     )
 
 
-def _overrides(given: Mapping[str, Any]) -> dict[str, Any]:
+def overrides_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _plain(value) for key, value in given.items() if value not in (None, [], ())}
 
 

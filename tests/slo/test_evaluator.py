@@ -91,7 +91,7 @@ def test_a_tenant_that_stopped_calling_keeps_its_budget_and_burns_nothing(engine
     assert verdict.state is State.NO_TRAFFIC
     assert verdict.budget_remaining == pytest.approx(0.5)
     assert verdict.burn["5m"] is None
-    assert not verdict.is_burning
+    assert not any(tier.burning for tier in verdict.tiers)
 
 
 def test_a_silent_source_freezes_the_verdict(engine: Engine) -> None:

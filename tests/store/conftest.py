@@ -27,7 +27,7 @@ RECEIVED_NS = START_NS + 5_000_000_000
 TESTS = Path(__file__).parents[1]
 SHARED = TESTS.parents[1] / "shared" / "fixtures"
 DERIVED = (
-    "spans", "facts", "rollup_10s", "rollup_1m", "rollup_1h", "long_spans", "alive",
+    "spans", "facts", "rollup_10s", "rollup_1m", "rollup_1h", "alive",
     "source_minutes", "ingest_batches", "ingest_duplicates", "unknown_names",
 )  # fmt: skip
 

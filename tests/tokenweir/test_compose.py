@@ -15,10 +15,10 @@ import typer
 import typer.main
 import yaml
 
+from base.listen import parse_listen
 from slo.documents import load
 from stack.up import parser as stack_parser
 from tokenweir.cli import app
-from tokenweir.listen import parse_listen
 from tokenweir.settings import Settings, load_settings
 
 ROOT = Path(__file__).parents[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from base.errors import ConfigError
@@ -17,6 +18,10 @@ class Listen:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    def at(self, port: int) -> Listen:
+        """Name the same host with the port that was bound."""
+        return Listen(self.host, port)
 
     @property
     def is_loopback(self) -> bool:
@@ -39,13 +44,16 @@ def parse_listen(text: str, what: str) -> Listen:
 
 def bind(listen: Listen) -> socket.socket:
     """Bind a TCP socket now, so that a taken port is an error at once and port 0 is known."""
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock.bind((listen.host, listen.port))
+        family, kind, proto, _, address = socket.getaddrinfo(
+            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with ExitStack() as on_failure:
+            sock = on_failure.enter_context(socket.socket(family, kind, proto))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            on_failure.pop_all()
     except OSError as error:
-        sock.close()
         raise ConfigError(
             f"cannot listen on {listen}: {error.strerror}; choose another port, or 0 for a free one"
         ) from error

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from base.errors import ConfigError
-from tokenweir.listen import Listen, bind, parse_listen
+from base.listen import Listen, bind, parse_listen
 
 
 @pytest.mark.parametrize(
