@@ -23,18 +23,23 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0
 
 
 def to_sql(expression: Expression) -> str:  # noqa: C901, PLR0911, PLR0912  one case a node
-    """Write an expression as SQL over `facts`; a condition may come out NULL."""
+    """Write an expression as SQL over `facts`; a condition may come out NULL.
+
+    No number comes out as -0: the engine looks up three or more equalities in a set, by their bits.
+    """
     match expression:
         case Column(column):
             return column.sql
         case Value(value):
             return literal(value)
         case Arithmetic("/", left, right):
-            return f"({to_sql(left)} / nullIf({to_sql(right)}, 0.))"
+            return f"({to_sql(left)} / nullIf({to_sql(right)}, 0.) + 0.)"
+        case Arithmetic("*", left, right):
+            return f"({to_sql(left)} * {to_sql(right)} + 0.)"
         case Arithmetic(operator, left, right) | Comparison(operator, left, right):
             return f"({to_sql(left)} {operator} {to_sql(right)})"
         case Negative(operand):
-            return f"negate({to_sql(operand)})"
+            return f"(0. - {to_sql(operand)})"
         case Absolute(operand):
             return f"abs({to_sql(operand)})"
         case FirstKnown(operands):
@@ -61,7 +66,7 @@ def literal(value: str | float | bool) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return "'" + "".join(_ESCAPES.get(char, char) for char in value) + "'"
-    return f"toFloat64({value!r})"
+    return f"toFloat64({value + 0.0!r})"
 
 
 def is_true(expression: Expression) -> str:

@@ -20,7 +20,7 @@ from base.errors import ConfigError
 from collector.counters import read_status
 from collector.keys import Role
 from collector.progress import Progress, ProgressFile
-from collector.receiver import require_key_beyond_loopback, split_address
+from collector.receiver import require_key_beyond_loopback
 from collector.settings import CollectorSettings
 from collector.wal_reader import BEGINNING, LogReader
 
@@ -303,16 +303,6 @@ def test_a_port_that_is_taken_is_a_clear_error(receivers: Any, tmp_path: Path) -
 
     assert done.returncode == 1
     assert "cannot listen" in done.stderr
-
-
-@pytest.mark.parametrize("address", ["4318", "localhost:", ":4318", "host:70000", "host:port"])
-def test_an_address_that_is_none_is_a_clear_error(address: str) -> None:
-    with pytest.raises(ConfigError, match="HOST:PORT"):
-        split_address(address)
-
-
-def test_v6_addresses_are_read() -> None:
-    assert split_address("[::1]:4318") == ("::1", 4318)
 
 
 def test_the_status_file_is_valid_json_at_any_time(

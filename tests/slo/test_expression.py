@@ -2,7 +2,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from base.errors import BadInput
@@ -113,6 +113,10 @@ def rows(opened: Engine) -> list[dict[str, Any]]:
 
 
 @given(text=condition)
+@example(text="ttft_ms in (1, -1, -0.0)")
+@example(text="-(ttft_ms) in (0, 1, 2)")
+@example(text="(ttft_ms * -1) = 0 or (ttft_ms * -1) = 1 or (ttft_ms * -1) = 2")
+@example(text="(ttft_ms / -1) = 0 or (ttft_ms / -1) = 1 or (ttft_ms / -1) = 2")
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -240,6 +244,6 @@ def test_pandas_frames_judge_the_same_with_their_own_unknown() -> None:
 
 
 def test_a_number_is_asked_for_where_a_number_is_needed() -> None:
-    assert to_sql(parse_number("prompt_tokens / 2")).endswith("nullIf(toFloat64(2.0), 0.))")
+    assert to_sql(parse_number("prompt_tokens / 2")).endswith("nullIf(toFloat64(2.0), 0.) + 0.)")
     with pytest.raises(BadInput, match="is a text where a number is needed"):
         parse_number("tenant")

@@ -27,9 +27,9 @@ def test_a_batch_of_many_blocks_is_one_part_and_is_stored_once(
     records = [SpanRecord(body, "", "test", 1) for body in bodies]
     assert sum(len(body) for body in bodies) > 2 * 3_000_000
 
-    reports = [SpanStore(engine).insert(records, "range", 7) for _ in range(2)]
+    for _ in range(2):
+        SpanStore(engine).insert(records, "range", 7)
 
-    assert [report.spans for report in reports] == [200, 200]
     assert engine.rows("SELECT count() AS spans FROM spans") == [{"spans": 200}]
     assert engine.rows(PARTS) == [{"parts": 1}]
 
