@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from base.clock import SystemClock
 from base.errors import ConfigError
 from base.listen import parse_listen
-from collector.keys import Authenticator
-from tokenweir.keys import open_control
 from tokenweir.settings import Settings
 
 
@@ -23,17 +20,23 @@ def refuse_open_doors(settings: Settings) -> None:
         for option, address in surfaces.items()
         if not parse_listen(address, option).is_loopback
     ]
-    if not open_ones:
-        return
+    if open_ones and not _has_keys(settings):
+        raise ConfigError(
+            f"{', '.join(open_ones)} would be open to the network without a key: make one with "
+            f"`tokenweir key create --data {settings.data} --name NAME --role ROLE`, or listen "
+            "on 127.0.0.1"
+        )
+
+
+def _has_keys(settings: Settings) -> bool:
+    from base.clock import SystemClock
+    from collector.keys import Authenticator
+    from tokenweir.keys import open_control
+
     engine = open_control(settings)
     try:
         authenticator = Authenticator(engine, SystemClock())
         authenticator.refresh()
-        if not authenticator.has_keys:
-            raise ConfigError(
-                f"{', '.join(open_ones)} would be open to the network without a key: make one with "
-                f"`tokenweir key create --data {settings.data} --name NAME --role ROLE`, or listen "
-                "on 127.0.0.1"
-            )
+        return authenticator.has_keys
     finally:
         engine.dispose()
