@@ -15,6 +15,7 @@ from rich.markup import escape
 from base.errors import ConfigError, Permanent, TokenweirError
 from base.selfmon import set_up_logging
 from tokenweir.settings import Settings, load_settings
+from tokenweir.slo_commands import slo_app
 
 app = typer.Typer(
     name="tokenweir",
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 key_app = typer.Typer(help="API keys.", no_args_is_help=True)
 app.add_typer(key_app, name="key")
+app.add_typer(slo_app, name="slo")
 
 out = Console()
 err = Console(stderr=True)
