@@ -1,4 +1,7 @@
-"""Judged requests of any spans of time, as SQL: count rows where there are, else facts."""
+"""Judged requests of any spans of time, as SQL: count rows where there are, else facts.
+
+Exclusions are applied here, so whoever reads counts reads them without what is excluded.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,58 @@ from datetime import timedelta
 
 from slo.classify import EXCLUDED, FIRST_BAD, GOOD, INELIGIBLE, judgements_sql, reason_sql
 from slo.compile import literal
+from slo.exclusion import Excluded
 from slo.model import Slo
 from slo.recount import of
 from slo.schema import TABLES
-from slo.windows import FACTS, NS, Span
+from slo.windows import FACTS, NS, Span, nanoseconds
 
 
-def judged_rows(slos: Sequence[Slo], spans: Mapping[timedelta, Sequence[Span]]) -> str:
+def judged_rows(
+    slos: Sequence[Slo],
+    spans: Mapping[timedelta, Sequence[Span]],
+    excluded: Sequence[Excluded] = (),
+) -> str:
     """Write a SELECT of slo, group, at (nanoseconds), good, bad, excluded, reasons.
 
-    A row is a bucket or one request; `at` is its start.
+    A row is a bucket or one request; `at` is its start. `spans` must have been cut at the edges
+    of `excluded` (`edges_of`).
     """
     sources = [
         _from_facts(slos, found) if step == FACTS else _from_rows(slos, step, found)
         for step, found in spans.items()
         if found
     ]
-    return " UNION ALL ".join(f"SELECT * FROM ({source})" for source in sources)
+    rows = " UNION ALL ".join(f"SELECT * FROM ({source})" for source in sources)
+    return _without(rows, excluded) if excluded else rows
+
+
+def edges_of(excluded: Sequence[Excluded]) -> set[int]:
+    """List the instants, in nanoseconds, at which exclusions begin and end."""
+    return {nanoseconds(at) for each in excluded for span in each.spans for at in span}
+
+
+def _without(rows: str, excluded: Sequence[Excluded]) -> str:
+    # Renamed within: an alias that is a column's name would be read in place of the column.
+    return f"""
+SELECT slo, group, at, if(left_out, 0, g) AS good, if(left_out, 0, b) AS bad,
+  x + if(left_out, g + b, 0) AS excluded, if(left_out, mapFilter((k, v) -> 0, r), r) AS reasons
+FROM (
+  SELECT slo, group, at, good AS g, bad AS b, excluded AS x, reasons AS r,
+    ({" OR ".join(map(_left_out, excluded))}) AS left_out
+  FROM ({rows})
+)"""
+
+
+def _left_out(each: Excluded) -> str:
+    members = "".join(f" AND group[{at + 1}] = {literal(value)}" for at, value in each.match)
+    starts, ends = (
+        ", ".join(str(nanoseconds(span[side])) for span in each.spans) for side in (0, 1)
+    )
+    return (
+        f"(slo = {literal(each.slo)}{members} AND "
+        f"arrayExists((f, u) -> at >= f AND at < u, [{starts}], [{ends}]))"
+    )
 
 
 def _from_rows(slos: Sequence[Slo], step: timedelta, spans: Sequence[Span]) -> str:

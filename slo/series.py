@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from base.durations import format_duration
 from base.errors import BadInput
 from slo.completeness import read_complete
-from slo.judged_rows import judged_rows
+from slo.exclusion import Excluded
+from slo.judged_rows import edges_of, judged_rows
 from slo.model import Slo
 from slo.schema import TABLES
 from slo.windows import NS, cut_span
@@ -29,7 +31,12 @@ class Series:
 
 
 def read_series(
-    engine: Engine, slo: Slo, start: datetime, end: datetime, step: timedelta
+    engine: Engine,
+    slo: Slo,
+    start: datetime,
+    end: datetime,
+    step: timedelta,
+    excluded: Sequence[Excluded] = (),
 ) -> list[Series]:
     """Sum whole steps that begin in [start, end), aligned to the epoch.
 
@@ -45,11 +52,12 @@ def read_series(
     coarsest = max(each for each in TABLES if size % round(each.total_seconds()) == 0)
     first = -(-int(start.timestamp()) // size) * size
     last = -(-int(end.timestamp()) // size) * size
-    spans = cut_span(first * NS, last * NS, coarsest, read_complete(engine))
+    complete = read_complete(engine)
+    spans = cut_span(first * NS, last * NS, coarsest, complete, edges_of(excluded))
     rows = engine.rows(
         f"SELECT group, toInt64(intDiv(at, {size * NS}) * {size}) AS step, "
         "toInt64(sum(good)) AS g, toInt64(sum(bad)) AS b, toInt64(sum(excluded)) AS x "
-        f"FROM ({judged_rows([slo], spans)}) GROUP BY group, step ORDER BY group, step"
+        f"FROM ({judged_rows([slo], spans, excluded)}) GROUP BY group, step ORDER BY group, step"
     )
     found: dict[tuple[str, ...], Series] = {}
     for row in rows:

@@ -4,39 +4,51 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from slo.budget import Count
 from slo.completeness import read_complete
-from slo.judged_rows import judged_rows
+from slo.exclusion import Excluded
+from slo.judged_rows import edges_of, judged_rows
 from slo.model import Slo
-from slo.windows import Cut, cut
+from slo.windows import Cut, cut, nanoseconds
 from store.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """One group: a count per window; excluded and reasons are of the longest window."""
+    """One group: a count per window; excluded and reasons are of the longest window.
+
+    `periods` holds what was counted since an instant: (judged, excluded).
+    """
 
     group: tuple[str, ...]
     windows: Mapping[timedelta, Count]
     excluded: int
     bad_reasons: Mapping[str, int]
+    periods: Mapping[datetime, tuple[Count, int]] = field(default_factory=dict)
 
 
 def count_windows(
-    engine: Engine, slos: Sequence[Slo], lengths: Sequence[timedelta], now: datetime
+    engine: Engine,
+    slos: Sequence[Slo],
+    lengths: Sequence[timedelta],
+    now: datetime,
+    *,
+    since: Sequence[datetime] = (),
+    excluded: Sequence[Excluded] = (),
 ) -> dict[str, list[GroupCounts]]:
-    """Count (now - length, now] for every length, exactly.
+    """Count (now - length, now] for every length and [instant, now] for every `since`, exactly.
 
-    Returns, by SLO name, every group seen in the longest window.
+    Returns, by SLO name, every group seen in the longest of them. What is `excluded` counts as
+    such.
     """
     if not slos:
         return {}
-    ordered = sorted(set(lengths))
-    pieces = cut(now, ordered, read_complete(engine))
-    table = engine.arrow(_query(slos, ordered, pieces))
+    ordered, instants = sorted(set(lengths)), sorted(set(since))
+    pieces = cut(now, ordered, read_complete(engine), since=instants, edges=edges_of(excluded))
+    table = engine.arrow(_query(slos, ordered, instants, pieces, excluded))
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     found: dict[str, list[GroupCounts]] = defaultdict(list)
     for row in range(table.num_rows):
@@ -50,17 +62,37 @@ def count_windows(
                 windows=windows,
                 excluded=columns["x"][row],
                 bad_reasons=dict(columns["r"][row]),
+                periods={
+                    instant: (
+                        Count(columns[f"pg{number}"][row], columns[f"pb{number}"][row]),
+                        columns[f"px{number}"][row],
+                    )
+                    for number, instant in enumerate(instants)
+                },
             )
         )
     return found
 
 
-def _query(slos: Sequence[Slo], lengths: Sequence[timedelta], pieces: Cut) -> str:
-    sums = ", ".join(
+def _query(
+    slos: Sequence[Slo],
+    lengths: Sequence[timedelta],
+    instants: Sequence[datetime],
+    pieces: Cut,
+    excluded: Sequence[Excluded],
+) -> str:
+    sums = [
         f"sumIf(good, at >= {pieces.starts[length]}) AS g{number}, "
         f"sumIf(bad, at >= {pieces.starts[length]}) AS b{number}"
         for number, length in enumerate(lengths)
-    )
+    ]
+    sums += [
+        f"sumIf({what}, at >= {nanoseconds(instant)}) AS {name}{number}"
+        for number, instant in enumerate(instants)
+        for name, what in (("pg", "good"), ("pb", "bad"), ("px", "excluded"))
+    ]
+    first = min(pieces.starts.values())
     return f"""
-SELECT slo, group, {sums}, sum(excluded) AS x, sumMap(reasons) AS r
-FROM ({judged_rows(slos, pieces.spans)}) GROUP BY slo, group ORDER BY slo, group"""
+SELECT slo, group, {", ".join(sums)}, sumIf(excluded, at >= {first}) AS x,
+  sumMapIf(reasons, at >= {first}) AS r
+FROM ({judged_rows(slos, pieces.spans, excluded)}) GROUP BY slo, group ORDER BY slo, group"""

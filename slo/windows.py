@@ -3,7 +3,8 @@
 A window is (now - length, now] on a request's start. It is cut into whole hours, whole minutes and
 whole ten seconds, which are read from the count tables, and the ragged rest, read from facts; no
 request is counted twice or missed, whatever `now` is. All windows end at `now`, so they are cut
-together: what lies between two window starts is cut once.
+together: what lies between two window starts is cut once. Where an exclusion begins or ends is an
+edge too, so that a bucket is wholly within it or wholly outside.
 
 Times here are integers, nanoseconds since the epoch, and spans are half-open [start, end).
 """
@@ -31,34 +32,53 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """`starts` by window length, and the spans to read from each table (`FACTS`: from facts)."""
+    """`starts` of rolling windows by length, and the spans to read from each table.
+
+    Spans of `FACTS` are read from facts.
+    """
 
     end: int
     starts: Mapping[timedelta, int]
     spans: Mapping[timedelta, tuple[Span, ...]]
 
 
-def cut(now: datetime, lengths: Iterable[timedelta], complete: Mapping[timedelta, Complete]) -> Cut:
-    """Cut windows of these lengths ending at `now`.
+def cut(
+    now: datetime,
+    lengths: Iterable[timedelta],
+    complete: Mapping[timedelta, Complete],
+    *,
+    since: Iterable[datetime] = (),
+    edges: Iterable[int] = (),
+) -> Cut:
+    """Cut windows of these lengths, and from each instant of `since`, that end at `now`.
 
-    `complete` says what may be read from each table; the rest is read from facts.
+    `complete` says what may be read from each table; the rest is read from facts. No bucket is
+    read across one of `edges`.
     """
     end = nanoseconds(now) + 1  # the window is closed at `now`, a span is open at its end
     starts = {length: end - length // _MICROSECOND * 1000 for length in lengths}
-    edges = [*sorted(set(starts.values())), end]
+    begins = {*starts.values(), *(nanoseconds(moment) for moment in since)}
+    inner = {edge for edge in edges if min(begins) < edge < end}
+    points = [*sorted(at for at in begins | inner if at < end), end]
     spans: dict[timedelta, list[Span]] = {FACTS: [], **{step: [] for step in TABLES}}
-    for start, stop in pairwise(edges):
+    for start, stop in pairwise(points):
         _cut(start, stop, _COARSEST_FIRST, complete, spans)
     return Cut(end, starts, {step: _joined(found) for step, found in spans.items()})
 
 
 def cut_span(
-    start: int, end: int, coarsest: timedelta, complete: Mapping[timedelta, Complete]
+    start: int,
+    end: int,
+    coarsest: timedelta,
+    complete: Mapping[timedelta, Complete],
+    edges: Iterable[int] = (),
 ) -> dict[timedelta, tuple[Span, ...]]:
     """Cut one span of whole ten seconds, reading no table coarser than `coarsest`."""
     spans: dict[timedelta, list[Span]] = {FACTS: [], **{step: [] for step in TABLES}}
     steps = tuple(step for step in _COARSEST_FIRST if step <= coarsest)
-    _cut(start, end, steps, complete, spans)
+    inner = sorted({edge for edge in edges if start < edge < end})
+    for first, last in pairwise((start, *inner, end)):
+        _cut(first, last, steps, complete, spans)
     return {step: _joined(found) for step, found in spans.items()}
 
 
