@@ -21,14 +21,15 @@ def judged_rows(
     slos: Sequence[Slo],
     spans: Mapping[timedelta, Sequence[Span]],
     excluded: Sequence[Excluded] = (),
+    facts: str = "facts FINAL",
 ) -> str:
     """Write a SELECT of slo, group, at (nanoseconds), good, bad, excluded, reasons.
 
     A row is a bucket or one request; `at` is its start. `spans` must have been cut at the edges
-    of `excluded` (`edges_of`).
+    of `excluded` (`edges_of`). `facts` is where requests are read from.
     """
     sources = [
-        _from_facts(slos, found) if step == FACTS else _from_rows(slos, step, found)
+        _from_facts(slos, found, facts) if step == FACTS else _from_rows(slos, step, found)
         for step, found in spans.items()
         if found
     ]
@@ -76,7 +77,7 @@ FROM {TABLES[step]} FINAL
 WHERE {of(slos)} AND ({inside})"""
 
 
-def _from_facts(slos: Sequence[Slo], spans: Sequence[Span]) -> str:
+def _from_facts(slos: Sequence[Slo], spans: Sequence[Span], facts: str) -> str:
     inside = " OR ".join(
         f"(start >= {_instant(start)} AND start < {_instant(end)})" for start, end in spans
     )
@@ -85,11 +86,11 @@ def _from_facts(slos: Sequence[Slo], spans: Sequence[Span]) -> str:
     return f"""
 SELECT {names}[j.1] AS slo, j.2 AS group, at, toUInt64(j.3 = {GOOD}) AS good,
   toUInt64(j.3 >= {FIRST_BAD}) AS bad, toUInt64(j.3 = {EXCLUDED}) AS excluded,
-  if(j.3 >= {FIRST_BAD}, map({reason}, toUInt64(1)), CAST(map(), 'Map(String, UInt64)')) AS reasons
+  if(j.3 >= {FIRST_BAD}, map(assumeNotNull({reason}), toUInt64(1)), CAST(map(), 'Map(String, UInt64)')) AS reasons
 FROM (
   SELECT toUnixTimestamp64Nano(start) AS at, outcome, outcome_reason,
     arrayJoin({judgements_sql(slos)}) AS j
-  FROM facts FINAL WHERE {inside}
+  FROM {facts} WHERE {inside}
 )
 WHERE j.3 != {INELIGIBLE}"""
 
