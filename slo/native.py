@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from base.errors import BadInput
+from slo.calendar import Calendar, read_calendar
 from slo.checks import (
     DEFAULT_WINDOW,
     check_name,
@@ -20,6 +21,7 @@ from slo.fields import Fields, Report
 from slo.located import Located
 from slo.model import Slo
 from slo.parse import Clause, parse_clauses, parse_filter
+from slo.prometheus.document import read_labels, read_prometheus
 from slo.tiers import MIN_BAD, Tier, derive
 from slo.verdict import Severity
 
@@ -39,17 +41,21 @@ def read_native(document: Located, report: Report) -> Slo | None:
     objective = _objective(fields)
     window = fields.duration("window") or DEFAULT_WINDOW
     check_window(window, document.get("window") or document, fields)
-    group_by = read_group_by(fields, "group_by")
-    eligible = _expression(fields, "eligible", parse_filter)
-    good = _good(fields)
+    calendars = _calendars(fields)
+    from_prometheus = fields.at.get("prometheus") is not None
+    prometheus = read_prometheus(fields)
+    group_by = (read_labels if from_prometheus else read_group_by)(fields, "group_by")
+    eligible = None if from_prometheus else _expression(fields, "eligible", parse_filter)
+    good = () if from_prometheus else _good(fields)
     min_bad = _min_bad(fields)
     description = fields.text("description") or ""
     labels, annotations = fields.texts("labels"), fields.texts("annotations")
     tiers = _tiers(fields, objective, window, min_bad)
-    fields.refuse_unknown()
+    fields.refuse_unknown(("eligible", "good"))
     if len(report.problems) > before or objective is None:
         return None
-    warn_of_failures_that_pass(good, eligible, fields)
+    if prometheus is None:
+        warn_of_failures_that_pass(good, eligible, fields)
     return Slo(
         name=str(name),
         objective=objective,
@@ -62,6 +68,8 @@ def read_native(document: Located, report: Report) -> Slo | None:
         labels=labels,
         annotations=annotations,
         source=f"{document.file}:{document.line}",
+        calendars=calendars,
+        prometheus=prometheus,
     )
 
 
@@ -72,6 +80,36 @@ def _objective(fields: Fields) -> float | None:
         fields.bad(fields.at, "objective is missing: write a percentage such as 99.5")
         return None
     return None if percent is None else check_objective(percent, at, fields)
+
+
+def _calendars(fields: Fields) -> tuple[Calendar, ...]:
+    """Read `calendar`: a period, a mapping of period and zone, or a list of those."""
+    at = fields.take("calendar")
+    if at is None:
+        return ()
+    found: list[Calendar] = []
+    for item in at.data if isinstance(at.data, list) else [at]:
+        calendar = _calendar(item, fields)
+        if calendar in found:
+            fields.bad(item, f"calendar {calendar.period} in {calendar.zone} is written twice")
+        elif calendar is not None:
+            found.append(calendar)
+    return tuple(found)
+
+
+def _calendar(at: Located, fields: Fields) -> Calendar | None:
+    period, zone = at.data, "UTC"
+    if isinstance(at.data, dict):
+        each = Fields(at, fields.what, fields.report)
+        period, zone = each.text("period", required=True), each.text("zone") or "UTC"
+        each.refuse_unknown()
+        if period is None:
+            return None
+    try:
+        return read_calendar(str(period), zone)
+    except BadInput as error:
+        fields.bad(at, f"calendar: {error}")
+        return None
 
 
 def _good(fields: Fields) -> tuple[Clause, ...]:
