@@ -16,7 +16,10 @@ from slo.budget import allowance
 from slo.verdict import Severity
 
 MIN_BAD = 5
-"""Five bad requests: no false page in 120 simulated quiet tenants at half budget."""
+"""Bad requests that make an incident. The guard alone would page for two failures in a row at
+99.9 %: right if requests fail independently, but one client's retries do not."""
+HOLD = timedelta(minutes=30)
+"""An incident is over when nothing burned for so long; less where the SLO window is short."""
 
 _CLASSIC = timedelta(days=30)
 _OUTAGE_CLASSIC = timedelta(days=1)
@@ -25,7 +28,11 @@ _STEP = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Burning when both windows burn at `factor` or more and the long one holds `min_bad`."""
+    """Burning when both windows burn at `factor` or more and the guard is satisfied.
+
+    `slo.burn.judge_many` has the rule; `hold` is how long the tier must keep quiet before an
+    incident that it opened is over.
+    """
 
     name: str
     severity: Severity
@@ -33,6 +40,7 @@ class Tier:
     long: timedelta
     short: timedelta
     min_bad: int = MIN_BAD
+    hold: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,17 @@ def can_fire(factor: float, objective: float) -> bool:
     return factor < max_burn(objective)
 
 
+def outage_to_fire(tier: Tier, objective: float) -> timedelta | None:
+    """Say how long a total outage of steady traffic must last to fire the tier; None: for ever.
+
+    The long window fills with failures until they are factor x allowance of it (SRE workbook
+    ch. 5); the short one fills sooner.
+    """
+    if not can_fire(tier.factor, objective):
+        return None
+    return tier.factor * allowance(objective) * tier.long
+
+
 def derive(objective: float, window: timedelta, min_bad: int = MIN_BAD) -> tuple[Tier, ...]:
     """Make the tiers of an SLO from its objective and window.
 
@@ -95,17 +114,35 @@ def derive(objective: float, window: timedelta, min_bad: int = MIN_BAD) -> tuple
     return tuple(tier for tier in tiers if tier.long <= window)
 
 
+def classic(window: timedelta, min_bad: int = MIN_BAD) -> tuple[Tier, ...]:
+    """Make the tiers of the SRE workbook (ch. 5), whatever the objective: some may never fire."""
+    shapes = (shape for shape in _SHAPES if shape.classic_factor < float("inf"))
+    tiers = (_sized(shape, shape.classic_factor, window, min_bad) for shape in shapes)
+    return tuple(tier for tier in tiers if tier.long <= window)
+
+
+def hold_of(short: timedelta, window: timedelta) -> timedelta:
+    """Say how long a tier must keep quiet before its incident is over."""
+    return max(short, min(HOLD, window / (_CLASSIC / HOLD)))
+
+
 def _fit(shape: _Shape, objective: float, window: timedelta, min_bad: int) -> Tier:
+    reachable = 1 + shape.reach * (max_burn(objective) - 1)
+    return _sized(shape, round(min(shape.classic_factor, reachable), 6), window, min_bad)
+
+
+def _sized(shape: _Shape, factor: float, window: timedelta, min_bad: int) -> Tier:
     reference = _OUTAGE_CLASSIC if shape.name == "outage" else _CLASSIC
     scale = min(1.0, window / reference)
-    reachable = 1 + shape.reach * (max_burn(objective) - 1)
+    short = max(_whole_steps(shape.short * scale), shape.least_short)
     return Tier(
         name=shape.name,
         severity=shape.severity,
-        factor=round(min(shape.classic_factor, reachable), 6),
+        factor=factor,
         long=max(_whole_steps(shape.long * scale), shape.least_long),
-        short=max(_whole_steps(shape.short * scale), shape.least_short),
+        short=short,
         min_bad=min_bad,
+        hold=hold_of(short, window),
     )
 
 

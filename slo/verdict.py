@@ -33,7 +33,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TierVerdict:
-    """One alert tier: it burns when the long and the short window burn and enough is bad."""
+    """One alert tier: it burns when the long and the short window burn and enough is bad.
+
+    `short_burn` is of the newest requests, which of a sparse group reach further back than the
+    short window. Where the tier is not `known`, too little was heard to say whether it burns.
+    An incident is over when the tier kept quiet for `hold`.
+    """
 
     name: str
     severity: Severity
@@ -43,6 +48,8 @@ class TierVerdict:
     long_burn: float | None
     short_burn: float | None
     burning: bool
+    known: bool = True
+    hold: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,8 @@ def test_a_burn_that_is_over_does_not_page_any_more() -> None:
     assert not judge(TIER, counts, 0.99).burning
 
 
-def test_a_window_without_traffic_does_not_burn() -> None:
-    verdict = judge(TIER, {TIER.long: Count(0, 9)}, 0.99)
+def test_a_dense_service_that_fell_silent_does_not_burn() -> None:
+    verdict = judge(TIER, {TIER.long: Count(0, 900)}, 0.99)
 
     assert verdict.short_burn is None
     assert not verdict.burning

@@ -1,0 +1,98 @@
+"""Is that many bad requests more than bad luck? Pure, over arrays.
+
+A tier fires on what a healthy service would hardly ever show. Healthy is one that spends half its
+budget; its requests fail independently. At least `bad` of `total` of them fail with probability at
+most exp(-evidence), the Chernoff bound of the binomial, which is exact for a run without a good
+request. A window is looked at once for each request, so evidence is enough when fewer than
+`FALSE_PAGES` such windows are expected in 30 days of the group's own traffic.
+
+Few requests are counted in events and not in minutes: the short window of a sparse group reaches
+back to its newest `FEW` requests, and a run of failures speaks whatever the windows hold.
+
+Every number may be an array with one entry per group or per instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from slo.budget import allowance
+
+HEALTHY = 0.5
+"""Share of its budget that a healthy service spends."""
+FALSE_PAGES = 0.05
+"""Expected per tier and 30 days of a healthy group, at most."""
+FEW = 5
+"""A window with fewer requests does not say how things are now."""
+SPARSE_PER_HOUR = 120
+"""A group with more requests is judged by minutes alone: ten of them fall in five minutes. There
+the newest requests known are the ones that failed fast, while the good ones are still answered."""
+
+_COUNTED = timedelta(days=30)
+_HOUR = timedelta(hours=1)
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Judged requests of one window, for each group or instant; `total` is good + bad."""
+
+    bad: Ints
+    total: Ints
+
+
+def evidence(bad: Ints, total: Ints, objective: float) -> Floats:
+    """Say in nats how little a healthy service explains so many bad requests; 0: easily."""
+    healthy = HEALTHY * allowance(objective)
+    share = bad / np.maximum(total, 1)
+    surplus = np.clip(share, healthy, 1)
+    rest = 1 - surplus
+    lost = np.log(np.where(rest > 0, rest, 1) / (1 - healthy))
+    return np.asarray(total * (surplus * np.log(surplus / healthy) + rest * lost), np.float64)
+
+
+def needed(per_hour: Floats) -> Floats:
+    """Say how much evidence a group with that traffic needs: the more looks, the more of it."""
+    looks = np.maximum(per_hour * (_COUNTED / _HOUR), 1)
+    return np.asarray(np.log(looks / FALSE_PAGES), np.float64)
+
+
+def requests_per_hour(windows: Mapping[timedelta, Tally], least: timedelta) -> Floats:
+    """Return the group's busiest rate over any window of at least that length.
+
+    A service that fell silent is not a quiet one: its longer windows remember the traffic.
+    """
+    rates = [windows[length].total / (length / _HOUR) for length in windows if length >= least]
+    return np.asarray(np.maximum.reduce(rates), np.float64)
+
+
+def newest(
+    windows: Mapping[timedelta, Tally],
+    short: timedelta,
+    long: timedelta,
+    sparse: Flags,
+    heard: Mapping[timedelta, float],
+) -> tuple[Tally, Floats]:
+    """Count what says how things are now, and say which share of it was heard.
+
+    That is the short window or, for a sparse group, the first longer one that holds `FEW`
+    requests, at most the long one.
+    """
+    lengths = sorted(length for length in windows if short <= length <= long)
+    found = windows[lengths[-1]]
+    bad, total = found.bad, found.total
+    known = np.full(total.shape, heard.get(lengths[-1], 1.0))
+    for length in reversed(lengths[:-1]):
+        tally = windows[length]
+        taken = tally.total >= FEW if length > short else (tally.total >= FEW) | ~sparse
+        bad, total = np.where(taken, tally.bad, bad), np.where(taken, tally.total, total)
+        known = np.where(taken, heard.get(length, 1.0), known)
+    return Tally(bad, total), known
