@@ -48,7 +48,7 @@ lock:  ## pin what is installed in .venv, without index addresses
 	$(BIN)/python -m pip freeze --exclude-editable --exclude tokenweir > requirements.lock
 
 revision: setup  ## make revision TEXT="what changed"
-	$(BIN)/python -m base.migrate revision "$(TEXT)" collector.tables alerts.tables actuators.tables slo.tables cost.tables
+	$(BIN)/python -m base.migrate revision "$(TEXT)" collector.tables alerts.tables actuators.tables slo.tables
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -12,7 +12,7 @@ from base.durations import format_duration, format_instant, parse_duration, pars
 from base.errors import BadInput
 from slo.evaluator import Evaluator
 from slo.series import read_series
-from slo.verdict import TierVerdict, Verdict
+from slo.verdict import PeriodVerdict, TierVerdict, Verdict
 from store.engine import Engine
 
 
@@ -27,6 +27,21 @@ class TierBody(BaseModel):
     long_burn: float | None
     short_burn: float | None
     burning: bool
+
+
+class PeriodBody(BaseModel):
+    """The budget of a calendar period, as spent so far; it begins anew at `end`."""
+
+    period: str
+    zone: str
+    start: str
+    end: str
+    good: int
+    bad: int
+    excluded: int
+    total: int
+    sli: float | None
+    budget_remaining: float | None
 
 
 class SloBody(BaseModel):
@@ -53,6 +68,7 @@ class SloBody(BaseModel):
     expires_in: str | None = Field(description="what is left lasts this long at the present burn")
     labels: dict[str, str]
     annotations: dict[str, str]
+    periods: list[PeriodBody]
     at: str
 
 
@@ -108,7 +124,9 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
             raise HTTPException(404, f"no SLO is named {name!r}; there are: {known}")
         try:
             span = parse_duration(step)
-            found = read_series(engine, slo, _instant(start), _instant(end), span)
+            first, last = _instant(start), _instant(end)
+            excluded = evaluator.excluded([slo], first, last)
+            found = read_series(engine, slo, first, last, span, excluded)
         except BadInput as error:
             raise HTTPException(400, str(error)) from error
         return NamedSeriesBody(
@@ -153,7 +171,23 @@ def body_of(verdict: Verdict) -> SloBody:
         expires_in=None if verdict.expires_in is None else format_duration(verdict.expires_in),
         labels=dict(verdict.labels),
         annotations=dict(verdict.annotations),
+        periods=[_period(each) for each in verdict.periods],
         at=format_instant(verdict.at),
+    )
+
+
+def _period(each: PeriodVerdict) -> PeriodBody:
+    return PeriodBody(
+        period=each.period,
+        zone=each.zone,
+        start=format_instant(each.start),
+        end=format_instant(each.end),
+        good=each.good,
+        bad=each.bad,
+        excluded=each.excluded,
+        total=each.total,
+        sli=each.sli,
+        budget_remaining=each.budget_remaining,
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from slo.budget import Count, budget_remaining, sli, time_to_exhaustion
 from slo.burn import NO_COUNT, burn_by_window, burn_rate, judge
+from slo.calendar import Calendar
+from slo.exclusion import Excluded, Exclusion, resolve
 from slo.liveness import Layer, deciding_layer, read_layers
 from slo.model import Slo
 from slo.settings import SloSettings
-from slo.verdict import State, TierVerdict, Verdict
+from slo.verdict import PeriodVerdict, State, TierVerdict, Verdict
 from slo.window_counts import GroupCounts, count_windows
 from store.engine import Engine
 
@@ -22,12 +24,22 @@ SHOWN = (
 
 
 class Evaluator:
-    """Judges every group of every SLO. It reads the store and keeps nothing."""
+    """Judges every group of every SLO. It reads the store and keeps nothing.
 
-    def __init__(self, engine: Engine, documents: Sequence[Slo], settings: SloSettings) -> None:
+    `exclusions` reads what was said not to count; it is asked at every evaluation.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        documents: Sequence[Slo],
+        settings: SloSettings,
+        exclusions: Callable[[], Sequence[Exclusion]] = tuple,
+    ) -> None:
         self._engine = engine
         self._slos = tuple(documents)
         self._settings = settings
+        self._exclusions = exclusions
 
     @property
     def slos(self) -> tuple[Slo, ...]:
@@ -37,27 +49,41 @@ class Evaluator:
         """Judge other SLOs from the next evaluation on; count them first (`SloCounts.replace`)."""
         self._slos = tuple(documents)
 
-    def evaluate(self, now: datetime) -> list[Verdict]:
+    def evaluate(
+        self, now: datetime, exclusions: Sequence[Exclusion] | None = None
+    ) -> list[Verdict]:
         """Judge as of `now`: requests that started later are not looked at.
 
-        A group seen in the budget window gets a verdict; an SLO without any gets one verdict
-        with an empty group, so that "nothing" is said rather than left out.
+        A group seen in the budget window or a calendar period gets a verdict; an SLO without any
+        gets one verdict with an empty group, so that "nothing" is said rather than left out.
+        Other `exclusions` than those in force show what they would change.
         """
         slos = self._slos
         layers = read_layers(self._engine, {slo.window for slo in slos}, now)
-        counts = self._count(slos, now)
+        counts = self._count(slos, now, self._exclusions() if exclusions is None else exclusions)
         return [
             verdict for slo in slos for verdict in self._judge(slo, counts[slo.name], layers, now)
         ]
 
-    def _count(self, slos: Sequence[Slo], now: datetime) -> Mapping[str, list[GroupCounts]]:
+    def excluded(self, slos: Sequence[Slo], since: datetime, until: datetime) -> list[Excluded]:
+        """Say what of these SLOs does not count within [since, until)."""
+        return resolve(self._exclusions(), slos, since, until)
+
+    def _count(
+        self, slos: Sequence[Slo], now: datetime, exclusions: Sequence[Exclusion]
+    ) -> Mapping[str, list[GroupCounts]]:
         by_window: dict[timedelta, list[Slo]] = defaultdict(list)
         for slo in slos:
             by_window[slo.window].append(slo)
         found: dict[str, list[GroupCounts]] = {slo.name: [] for slo in slos}
         for alike in by_window.values():
             lengths = {length for slo in alike for length in windows_of(slo)}
-            found |= count_windows(self._engine, alike, sorted(lengths), now)
+            since = {each.bounds(now)[0] for slo in alike for each in slo.calendars}
+            first = min(now - max(lengths), *since) if since else now - max(lengths)
+            excluded = resolve(exclusions, alike, first, now + timedelta(microseconds=1))
+            found |= count_windows(
+                self._engine, alike, sorted(lengths), now, since=sorted(since), excluded=excluded
+            )
         return found
 
     def _judge(
@@ -102,6 +128,7 @@ class Evaluator:
             expires_in=time_to_exhaustion(remaining, _present_burn(slo, counts), slo.window),
             labels=slo.labels,
             annotations=_annotations(slo),
+            periods=tuple(_period(each, slo, counts, now) for each in slo.calendars),
         )
 
 
@@ -142,6 +169,22 @@ def _present_burn(slo: Slo, counts: GroupCounts) -> float | None:
     usable = [length for length in windows_of(slo) if length >= least]
     length = usable[0] if usable else slo.window
     return burn_rate(counts.windows.get(length, NO_COUNT), slo.objective)
+
+
+def _period(calendar: Calendar, slo: Slo, counts: GroupCounts, now: datetime) -> PeriodVerdict:
+    start, end = calendar.bounds(now)
+    count, excluded = counts.periods.get(start, (NO_COUNT, 0))
+    return PeriodVerdict(
+        period=calendar.period,
+        zone=calendar.zone,
+        start=start,
+        end=end,
+        good=count.good,
+        bad=count.bad,
+        excluded=excluded,
+        sli=sli(count),
+        budget_remaining=budget_remaining(count, slo.objective),
+    )
 
 
 def _annotations(slo: Slo) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from dateutil.rrule import rrulestr
@@ -55,7 +56,7 @@ class Exclusion:
     reverted_at: datetime | None = None
 
     @property
-    def state(self) -> str:
+    def state(self) -> Literal["proposed", "approved", "reverted"]:
         """Say whether it counts: only an approved one does."""
         if self.reverted_at is not None:
             return "reverted"

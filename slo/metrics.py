@@ -43,6 +43,11 @@ class VerdictGauges(Collector):
             "How many times faster than allowed the budget is spent.",
             labels=["slo", "group", "window"],
         )
+        period_remaining = GaugeMetricFamily(
+            "tokenweir_slo_period_budget_remaining_ratio",
+            "Error budget left of the present calendar period.",
+            labels=["slo", "group", "period", "zone"],
+        )
         objective = GaugeMetricFamily(
             "tokenweir_slo_objective_ratio", "Share of requests that must be good.", labels=["slo"]
         )
@@ -55,12 +60,17 @@ class VerdictGauges(Collector):
             labels = [verdict.slo, group_text(verdict)]
             if verdict.budget_remaining is not None:
                 remaining.add_metric(labels, verdict.budget_remaining)
+            for each in verdict.periods:
+                if each.budget_remaining is not None:
+                    period_remaining.add_metric(
+                        [*labels, each.period, each.zone], each.budget_remaining
+                    )
             for window, rate in verdict.burn.items():
                 if rate is not None:
                     burn.add_metric([*labels, window], rate)
-            for each in State:
-                state.add_metric([*labels, each.value], float(verdict.state is each))
-        yield from (remaining, burn, objective, state)
+            for one in State:
+                state.add_metric([*labels, one.value], float(verdict.state is one))
+        yield from (remaining, period_remaining, burn, objective, state)
 
 
 def group_text(verdict: Verdict) -> str:

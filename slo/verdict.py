@@ -53,6 +53,25 @@ class TierVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class PeriodVerdict:
+    """The budget of the calendar period that holds the verdict's instant, as spent so far."""
+
+    period: str
+    zone: str
+    start: datetime
+    end: datetime
+    good: int
+    bad: int
+    excluded: int
+    sli: float | None
+    budget_remaining: float | None
+
+    @property
+    def total(self) -> int:
+        return self.good + self.bad
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Counts are of the budget window; `burn` is keyed by window as people write it ("5m")."""
 
@@ -75,6 +94,7 @@ class Verdict:
     expires_in: timedelta | None
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+    periods: tuple[PeriodVerdict, ...] = ()
 
     @property
     def total(self) -> int:

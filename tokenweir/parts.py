@@ -17,6 +17,7 @@ import collector.api
 import cost.api
 import dashboards.api
 import slo.api
+import slo.exclusion_api
 import slo.schema
 import store.schema
 from actuators.drivers.build import build_drivers
@@ -42,6 +43,7 @@ from dashboards.deps import Deps
 from slo.counts import SloCounts
 from slo.documents import load as load_slos
 from slo.evaluator import Evaluator
+from slo.exclusion_book import ExclusionsInForce
 from slo.metrics import VerdictGauges
 from store.facts import FactBuilder
 from store.ingest_stats import sender_counts
@@ -87,7 +89,7 @@ class Parts:
         self.dead_letters = DeadLetters(data / DEAD_LETTERS)
         self.pipeline = self._make_pipeline(settings, data, counts)
 
-        self.evaluator = Evaluator(self.store, slos, settings.slo)
+        self.evaluator = Evaluator(self.store, slos, settings.slo, ExclusionsInForce(self.db))
         alert_settings = settings.alerts
         if not alert_settings.external_url:
             alert_settings = alert_settings.model_copy(update={"external_url": http_url})
@@ -137,6 +139,7 @@ class Parts:
         clock = self._clock
         for router in (
             slo.api.router(self.store, self.evaluator, clock),
+            slo.exclusion_api.router(self.db, self.evaluator, clock),
             alerts.api.router(self.db, self.alerts, clock),
             alerts.api_v2.router(self.db, self._receivers, clock, self._external_url),
             actuators.api.router(self.db, self.loop, self.drivers, self._settings.actuators, clock),

@@ -199,3 +199,38 @@ def test_an_alias_bomb_is_refused(tmp_path: Path) -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
 
     assert "more than 200000 values" in read_text(tmp_path, "\n".join(lines)).problems[0]
+
+
+CALENDARS = [
+    ("calendar: month", [("month", "UTC")]),
+    ("calendar: {period: week, zone: Europe/Berlin}", [("week", "Europe/Berlin")]),
+    ("calendar: [quarter, {period: day, zone: Asia/Tokyo}]",
+     [("quarter", "UTC"), ("day", "Asia/Tokyo")]),
+    ("window: 7d", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "expected"), CALENDARS)
+def test_calendar_periods_are_judged_beside_the_rolling_window(
+    tmp_path: Path, line: str, expected: list[tuple[str, str]]
+) -> None:
+    (slo,) = load([write(tmp_path, f"kind: slo\nname: a\nobjective: 99\n{line}\n")])
+
+    assert [(each.period.value, each.zone) for each in slo.calendars] == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("calendar: fortnight", "line 4: calendar: period 'fortnight' is not one of day, week"),
+        ("calendar: {period: month, zone: Mars}", "zone 'Mars' is not an IANA time zone"),
+        ("calendar: {zone: UTC}", "period is missing"),
+        ("calendar: [month, month]", "month in UTC is written twice"),
+        ("calendar: {period: month, tz: UTC}", "unknown field 'tz'"),
+    ],
+)
+def test_a_wrong_calendar_names_its_line(tmp_path: Path, line: str, message: str) -> None:
+    found = read([write(tmp_path, f"kind: slo\nname: a\nobjective: 99\n{line}\n")])
+
+    assert any(message in problem for problem in found.problems)
+    assert found.slos == ()
