@@ -11,6 +11,7 @@ from base.errors import Retryable
 from base.selfmon import Log
 from dashboards import shell
 from dashboards.deps import Deps
+from dashboards.memo import Memo
 from dashboards.pages import cost, overview, traces
 from dashboards.parts import problem
 
@@ -57,10 +58,11 @@ def create_app(deps: Deps) -> Dash:
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
     app.layout = shell.layout()
-    shell.register(app, deps)
+    memo: Memo[Any] = Memo(deps.clock)
+    shell.register(app, deps, memo)
     pages = {"/": overview, "/cost": cost, "/traces": traces}
     for page in pages.values():
-        page.register(app, deps)
+        page.register(app, deps, memo)
 
     @app.callback(Output("page", "children"), Input("url", "pathname"))
     def route(pathname: str | None) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
+from dashboards.memo import Memo
 from slo.model import Slo
 from slo.series import Series, read_series
 from slo.verdict import Verdict
@@ -17,6 +20,7 @@ _STEPS = tuple(
     timedelta(seconds=s)
     for s in (10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600)
 )
+_SHORTEST, _LONGEST = timedelta(seconds=4), timedelta(minutes=1)
 Key = tuple[str, tuple[str, ...]]
 
 
@@ -33,20 +37,27 @@ def key_of(verdict: Verdict) -> Key:
 
 
 def read_burndown(
-    engine: Engine, slos: Sequence[Slo], verdicts: Sequence[Verdict]
+    engine: Engine, memo: Memo[Any], slos: Sequence[Slo], verdicts: Sequence[Verdict]
 ) -> dict[Key, tuple[BudgetPoint, ...]]:
-    """Read the burn-down of every verdict, one query per SLO."""
+    """Read the burn-down of every verdict, one query per SLO, and not again before it moved."""
     out: dict[Key, tuple[BudgetPoint, ...]] = {}
     for slo in slos:
         mine = {key_of(v): v for v in verdicts if v.slo == slo.name}
         if not mine:
             continue
         end = max(v.at for v in mine.values())
-        for series in read_series(engine, slo, end - slo.window, end, step_of(slo.window)):
+        keep = min(max(slo.window / 5000, _SHORTEST), _LONGEST)
+        for series in memo.get(
+            ("burndown", slo.name, slo.window), keep, partial(_series, engine, slo, end)
+        ):
             key = slo.name, tuple(series.group.values())
             if key in mine:
                 out[key] = burndown(mine[key], series)
     return out
+
+
+def _series(engine: Engine, slo: Slo, end: datetime) -> list[Series]:
+    return read_series(engine, slo, end - slo.window, end, step_of(slo.window))
 
 
 def burndown(verdict: Verdict, series: Series) -> tuple[BudgetPoint, ...]:

@@ -10,13 +10,16 @@ from typing import Generic, TypeVar
 
 from base.clock import Clock
 
+SHARED = timedelta(seconds=4)
+"""How long a page's answer serves others who ask the same; every refresh of a page is newer."""
+
 _Answer = TypeVar("_Answer")
 
 
 class Memo(Generic[_Answer]):
     """Remembers a bounded number of answers; two threads may compute the same one twice."""
 
-    def __init__(self, clock: Clock, size: int = 32) -> None:
+    def __init__(self, clock: Clock, size: int = 64) -> None:
         self._clock = clock
         self._size = size
         self._lock = threading.Lock()

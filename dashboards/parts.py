@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from dash import dcc, html, set_props
+from dash import html, set_props
 
 from base.clock import Clock
+from dashboards.figures import Chart
 
 
 def tile(label: str, value: str, note: str = "", tone: str = "") -> Any:
@@ -37,20 +38,23 @@ def card(title: str, body: Any, note: Any = None, **attributes: Any) -> Any:
     )
 
 
-def graph(name: str, figure: Any) -> Any:
-    """Show a chart; Plotly is loaded and draws only once there is something to draw."""
-    return dcc.Graph(
+def graph(name: str, chart: Chart) -> Any:
+    """Show a chart; `assets/chart.js` draws it wherever it appears, and again when it changes."""
+    return html.Div(
         id=name,
-        figure=figure,
-        config={"displayModeBar": False, "responsive": True, "doubleClick": "reset"},
-        style={"height": figure.layout.height},
+        className="chart",
+        style={"height": chart.height},
+        **data(chart=chart.json()),
     )
 
 
 def keys(colours: Mapping[str, str]) -> list[Any]:
     """Name a chart's colours beside it, where words may wrap."""
     return [
-        html.Span([html.I(className="swatch", style={"background": colour}), name], className="key")
+        html.Span(
+            [html.I(className="swatch", style={"background": f"var(--{colour})"}), name],
+            className="key",
+        )
         for name, colour in colours.items()
     ]
 
@@ -81,7 +85,7 @@ def problem(title: str, message: str, tone: str) -> Any:
 
 
 def sparkline(values: Sequence[float], colour: str, width: int = 84, height: int = 22) -> Any:
-    """Draw a trend small enough for a table cell, as an image that needs no script."""
+    """Draw a trend small enough for a table cell; the image is a mask, the colour a variable's."""
     if len(values) < 2:
         return html.Span(className="spark")
     low, high = min(*values, 0.0), max(*values, 1.0)
@@ -94,16 +98,14 @@ def sparkline(values: Sequence[float], colour: str, width: int = 84, height: int
     zero = high / reach * (height - 3) + 1.5
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}">'
-        f'<line x1="0" x2="{width}" y1="{zero:.1f}" y2="{zero:.1f}" stroke="{colour}"'
+        f'<line x1="0" x2="{width}" y1="{zero:.1f}" y2="{zero:.1f}" stroke="#000"'
         ' stroke-opacity=".3"/>'
-        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/></svg>'
+        f'<polyline points="{points}" fill="none" stroke="#000" stroke-width="1.5"/></svg>'
     )
-    return html.Img(
-        src=f"data:image/svg+xml,{quote(svg)}",
-        width=width,
-        height=height,
-        alt="",
+    image = f"url('data:image/svg+xml,{quote(svg)}')"
+    return html.Span(
         className="spark",
+        style={"background": f"var(--{colour})", "WebkitMaskImage": image, "maskImage": image},
     )
 
 
@@ -111,6 +113,11 @@ def mark_loaded(clock: Clock) -> None:
     """Tell the header when the page was last true, and take away an earlier problem."""
     set_props("loaded", {"data": clock.now().timestamp() * 1000})
     set_props("problem", {"children": None})
+
+
+def data(**values: str) -> dict[str, Any]:
+    """Write data attributes: `data(chart="{}")`."""
+    return {f"data-{name}": value for name, value in values.items()}
 
 
 def aria(**names: str) -> dict[str, Any]:

@@ -10,12 +10,15 @@ from typing import Any
 import pandas as pd
 
 from cost.read import Window
+from dashboards.memo import Memo
 from dashboards.rollups import Plan, plan
+from dashboards.state import ViewState
 from store.engine import Engine
 
 QUANTILES = (0.5, 0.95, 0.99)
 BUCKETS_PER_OCTAVE = 8  # of the store's log histograms
 _FILTERS = ("tenant", "route", "model")
+_NAMES_KEPT = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,13 @@ def read_heartbeats(engine: Engine, now: datetime) -> list[Heartbeat]:
     return [Heartbeat(row["role"], row["name"], row["last"]) for row in rows]
 
 
+def read_newest(engine: Engine, now: datetime) -> datetime | None:
+    """Say when any source was last heard; None: never."""
+    found = engine.rows(_NEWEST, {"now": now})[0]
+    newest: datetime | None = found["newest"] if found["heard"] else None
+    return newest
+
+
 def read_traffic(
     engine: Engine, window: Window, filters: Mapping[str, str], now: datetime
 ) -> Traffic:
@@ -82,10 +92,18 @@ def read_traffic(
     return Traffic(_frame(rows, heard, chosen, now), chosen.step, _totals(rows))
 
 
-def read_names(engine: Engine, window: Window) -> dict[str, list[str]]:
-    """List the tenants, routes and models seen in a window, for the filters' menus."""
-    rows = engine.rows(_NAMES, {"from": window.start, "to": window.end})
-    return {name: sorted(value for value in rows[0][name] if value) for name in _FILTERS}
+def read_names(
+    engine: Engine, memo: Memo[Any], state: ViewState, now: datetime
+) -> dict[str, list[str]]:
+    """List the tenants, routes and models seen in a page's window, for the filters' menus."""
+    window = state.window(now)
+    params = {"from": window.start, "to": window.end}
+    found: Mapping[str, list[str]] = memo.get(
+        ("names", state.range, state.start, state.end),
+        _NAMES_KEPT,
+        lambda: engine.rows(_NAMES, params)[0],
+    )
+    return {name: sorted(value for value in found[name] if value) for name in _FILTERS}
 
 
 def quantile(hist: Mapping[int, int], q: float) -> float | None:
@@ -177,6 +195,17 @@ FROM (
   FROM source_minutes
   WHERE minute >= toStartOfMinute({from:DateTime64(6, 'UTC')})
     AND minute < {to:DateTime64(6, 'UTC')}
+)
+"""
+
+_NEWEST = """
+SELECT count() AS heard, max(least(last, {now:DateTime64(9, 'UTC')})) AS newest
+FROM (
+  -- In the table's order from its end: a month of minutes is not read for its last one.
+  SELECT last FROM source_minutes
+  WHERE minute <= toDateTime({now:DateTime64(9, 'UTC')}, 'UTC')
+    AND first <= {now:DateTime64(9, 'UTC')}
+  ORDER BY minute DESC LIMIT 1000
 )
 """
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dash import no_update
-from plotly.utils import PlotlyJSONEncoder
+from dash import Output, no_update
+from dash.development.base_component import Component
 
 Seen = Mapping[str, str]
+
+
+def outputs(parts: Iterable[str]) -> list[Any]:
+    """Name a callback's outputs, each written "id.property"."""
+    return [Output(*part.split(".", 1)) for part in parts]  # type: ignore[arg-type]
 
 
 def only_changed(seen: Seen | None, parts: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -28,4 +33,10 @@ def only_changed(seen: Seen | None, parts: Mapping[str, Any]) -> tuple[Any, ...]
 
 
 def _fingerprint(part: Any) -> str:
-    return hashlib.sha256(json.dumps(part, cls=PlotlyJSONEncoder).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(part, default=_component).encode()).hexdigest()[:16]
+
+
+def _component(value: Any) -> Any:
+    if isinstance(value, Component):
+        return value.to_plotly_json()  # type: ignore[no-untyped-call]
+    raise TypeError(f"a page cannot send a {type(value).__name__}")

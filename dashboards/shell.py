@@ -8,6 +8,7 @@ import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
 from dashboards.deps import Deps
+from dashboards.memo import Memo
 from dashboards.parts import aria
 from dashboards.queries import read_names
 from dashboards.state import DEFAULT_RANGE, RANGES, parse_search
@@ -27,7 +28,6 @@ def layout() -> Any:
             dcc.Location(id="url", refresh=False),
             dcc.Interval(id="tick", interval=REFRESH_MS),
             dcc.Interval(id="second", interval=1000),
-            dcc.Store(id="scheme"),
             dcc.Store(id="loaded"),
             dmc.AppShell(
                 [
@@ -103,7 +103,7 @@ def _header() -> Any:
     )
 
 
-def register(app: Dash, deps: Deps) -> None:
+def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
     """Bind the frame: the address bar is the state, the controls show it."""
     in_browser: Any = app.clientside_callback
     in_browser(
@@ -123,12 +123,6 @@ def register(app: Dash, deps: Deps) -> None:
         Input("url", "search"),
     )
     in_browser(
-        ClientsideFunction("tokenweir", "scheme"),
-        Output("scheme", "data"),
-        Input("url", "pathname"),
-        State("scheme", "data"),
-    )
-    in_browser(
         ClientsideFunction("tokenweir", "freshness"),
         Output("fresh-text", "children"),
         Output("fresh", "className"),
@@ -140,6 +134,6 @@ def register(app: Dash, deps: Deps) -> None:
     @app.callback(Output("tenant", "data"), Input("url", "search"))
     def tenants(search: str | None) -> list[str]:
         state = parse_search(search)
-        names = read_names(deps.engine, state.window(deps.clock.now()))["tenant"]
+        names = read_names(deps.engine, memo, state, deps.clock.now())["tenant"]
         chosen = [state.tenant] if state.tenant and state.tenant not in names else []
         return [*names, *chosen]

@@ -24,24 +24,7 @@
     return next === (search || "") ? no() : next;
   }
 
-  function computedScheme() {
-    return document.documentElement.getAttribute("data-mantine-color-scheme") === "dark"
-      ? "dark"
-      : "light";
-  }
-
   const seen = {};
-  let watching = false;
-  function watchScheme() {
-    if (watching) return;
-    watching = true;
-    new MutationObserver(() => {
-      window.dash_clientside.set_props("scheme", { data: computedScheme() });
-    }).observe(document.documentElement, {
-      attributes: true,
-      attributeFilter: ["data-mantine-color-scheme"],
-    });
-  }
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     tokenweir: {
@@ -73,12 +56,6 @@
           ...paths.map((p) => "nav-link" + (p === (pathname || "/") ? " active" : "")),
           ...paths.map((p) => p + text),
         ];
-      },
-
-      scheme(_pathname, known) {
-        watchScheme();
-        const now = computedScheme();
-        return now === known ? no() : now;
       },
 
       freshness(_second, loaded, search) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -10,21 +11,29 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
-from cost.ledger import Ledger
 from cost.read import DIMENSIONS, Window, read_ledger
 from cost.report import CostReport, CostTotals, report
 from dashboards import figures
 from dashboards.deps import Deps
+from dashboards.figures import Chart
 from dashboards.grids import TABLE, formatted, grid_options, number
-from dashboards.memo import Memo
+from dashboards.memo import SHARED, Memo
 from dashboards.parts import card, graph, keys, mark_loaded, tile, waiting, waiting_tiles
-from dashboards.refresh import Seen, only_changed
+from dashboards.refresh import Seen, only_changed, outputs
 from dashboards.spend import spend_frame, step_hours
 from dashboards.state import parse_search
-from dashboards.theme import Palette, palette
 from dashboards.wording import count, dollars, percent
 
-_SHORTEST, _LONGEST = timedelta(seconds=5), timedelta(minutes=1)
+PARTS = (
+    "cost-tiles.children",
+    "cost-spend-box.children",
+    "cost-legend.children",
+    "cost-sum.children",
+    "cost-rows.rowData",
+    "cost-rows.columnDefs",
+    "cost-by.value",
+)
+_LONGEST = timedelta(minutes=1)
 _TITLES = {
     "tenant": "Tenant",
     "route": "Route",
@@ -79,8 +88,8 @@ def layout() -> Any:
     )
 
 
-def register(app: Dash, deps: Deps) -> None:
-    """Fill the page now, on every change of the address or the theme, and every few seconds."""
+def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
+    """Fill the page now, on every change of the address, and every few seconds."""
     in_browser: Any = app.clientside_callback
     in_browser(
         ClientsideFunction("tokenweir", "by"),
@@ -90,49 +99,42 @@ def register(app: Dash, deps: Deps) -> None:
         prevent_initial_call=True,
     )
 
-    memo: Memo[tuple[Window, Ledger]] = Memo(deps.clock)
-
     @app.callback(
-        Output("cost-tiles", "children"),
-        Output("cost-spend-box", "children"),
-        Output("cost-legend", "children"),
-        Output("cost-sum", "children"),
-        Output("cost-rows", "rowData"),
-        Output("cost-rows", "columnDefs"),
-        Output("cost-by", "value"),
+        *outputs(PARTS),
         Output("cost-seen", "data"),
         Input("url", "search"),
-        Input("scheme", "data"),
         Input("tick", "n_intervals"),
         State("cost-seen", "data"),
     )
-    def refresh(
-        search: str | None, scheme: str | None, _tick: int | None, seen: Seen | None
-    ) -> tuple[Any, ...]:
-        state, colours, now = parse_search(search), palette(scheme), deps.clock.now()
-        wanted = state.window(now)
-        # A month of hours hardly moves in a minute.
-        keep = min(max((wanted.end - wanted.start) / 5000, _SHORTEST), _LONGEST)
-        window, ledger = memo.get(
-            (state.range, state.start, state.end, state.by),
-            keep,
-            lambda: (wanted, read_ledger(deps.engine, deps.prices, wanted, state.by)),
-        )
-        bill = report(ledger, state.by)
-        frame = spend_frame(ledger, window, state.by)
+    def refresh(search: str | None, _tick: int | None, seen: Seen | None) -> tuple[Any, ...]:
+        parts = fill(deps, memo, search or "")
         mark_loaded(deps.clock)
-        return only_changed(
-            seen,
-            {
-                "tiles": tiles(bill.totals),
-                "spend": graph("cost-spend", chart(frame, window, colours)),
-                "legend": ["$ per hour", *keys(figures.spend_colours(frame, colours))],
-                "sum": reconciliation(bill.totals),
-                "rows": rows(bill, state.tenant),
-                "columns": columns(state.by),
-                "by": list(state.by),
-            },
-        )
+        return only_changed(seen, parts)
+
+
+def fill(deps: Deps, memo: Memo[Any], search: str) -> Mapping[str, Any]:
+    """Answer with everything the page shows, by `PARTS`."""
+    state, now = parse_search(search), deps.clock.now()
+    wanted = state.window(now)
+    # A month of hours hardly moves in a minute.
+    keep = min(max((wanted.end - wanted.start) / 5000, SHARED), _LONGEST)
+    window, ledger = memo.get(
+        ("ledger", state.range, state.start, state.end, state.by),
+        keep,
+        lambda: (wanted, read_ledger(deps.engine, deps.prices, wanted, state.by)),
+    )
+    bill = report(ledger, state.by)
+    frame = spend_frame(ledger, window, state.by)
+    answers = (
+        tiles(bill.totals),
+        graph("cost-spend", chart(frame, window)),
+        ["$ per hour", *keys(figures.spend_colours(frame))],
+        reconciliation(bill.totals),
+        rows(bill, state.tenant),
+        columns(state.by),
+        list(state.by),
+    )
+    return dict(zip(PARTS, answers, strict=True))
 
 
 def tiles(totals: CostTotals) -> list[Any]:
@@ -166,11 +168,11 @@ def tiles(totals: CostTotals) -> list[Any]:
     ]
 
 
-def chart(frame: pd.DataFrame, window: Window, colours: Palette) -> Any:
+def chart(frame: pd.DataFrame, window: Window) -> Chart:
     """Stack spend per group over time, idle on top."""
     if not len(frame.columns):
-        return figures.empty(colours, "Nothing with a price ran in this time range", 260)
-    return figures.spend(frame, window, colours, step_hours(window))
+        return figures.empty("Spend", "Nothing with a price ran in this time range", 260)
+    return figures.spend(frame, window, step_hours(window))
 
 
 def reconciliation(totals: CostTotals) -> Any:

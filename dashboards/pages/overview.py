@@ -14,32 +14,29 @@ from dashboards import figures
 from dashboards.budgets import BudgetPoint, Key, key_of, read_burndown
 from dashboards.control import AlertView, LeaseView, read_alerts, read_leases
 from dashboards.deps import Deps
+from dashboards.memo import SHARED, Memo
 from dashboards.pages import slo_table
 from dashboards.pages.events import firing, timeline
 from dashboards.parts import card, graph, keys, mark_loaded, problem, tile, waiting, waiting_tiles
-from dashboards.queries import Heartbeat, Traffic, read_heartbeats, read_traffic
-from dashboards.refresh import Seen, only_changed
+from dashboards.queries import Heartbeat, Traffic, read_heartbeats, read_newest, read_traffic
+from dashboards.refresh import Seen, only_changed, outputs
 from dashboards.state import ViewState, parse_search
-from dashboards.theme import Palette, palette
 from dashboards.wording import UNKNOWN, count, millis, moment, percent, rate, span
 from slo.verdict import State, Verdict
-from store.sources import SourceState, watermarks
 
 PARTS = (
-    ("overview-notice", "children"),
-    ("overview-notice", "hidden"),
-    ("overview-tiles", "children"),
-    ("overview-slos", "children"),
-    ("overview-slo", "children"),
-    ("overview-firing", "children"),
-    ("overview-done", "children"),
-    ("overview-traffic-box", "children"),
-    ("overview-traffic-keys", "children"),
-    ("overview-ttft-box", "children"),
-    ("overview-ttft-keys", "children"),
+    "overview-notice.children",
+    "overview-notice.hidden",
+    "overview-tiles.children",
+    "overview-slos.children",
+    "overview-slo.children",
+    "overview-firing.children",
+    "overview-done.children",
+    "overview-traffic-box.children",
+    "overview-traffic-keys.children",
+    "overview-ttft-box.children",
+    "overview-ttft-keys.children",
 )
-
-
 _SILENT, _MISSED = timedelta(minutes=2), timedelta(hours=1)
 
 
@@ -104,58 +101,64 @@ def layout() -> Any:
     )
 
 
-def register(app: Dash, deps: Deps) -> None:
-    """Fill the page now, on every change of the address or the theme, and every few seconds."""
+def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
+    """Fill the page now, on every change of the address, and every few seconds."""
 
     @app.callback(
-        *[Output(name, field) for name, field in PARTS],
+        *outputs(PARTS),
         Output("overview-seen", "data"),
         Input("url", "search"),
-        Input("scheme", "data"),
         Input("tick", "n_intervals"),
         Known("overview-seen", "data"),
     )
-    def refresh(
-        search: str | None, scheme: str | None, _tick: int | None, seen: Seen | None
-    ) -> tuple[Any, ...]:
-        state, colours, now = parse_search(search), palette(scheme), deps.clock.now()
-        window = state.window(now)
-        verdicts = of_tenant(deps.verdicts(), state.tenant)
-        alerts, leases = read_alerts(deps.db, window, now), read_leases(deps.db, window)
-        traffic = read_traffic(deps.engine, window, state.filters(), now)
-        spent = read_burndown(deps.engine, deps.slos(), verdicts)
-        through, latency = charts(traffic, window, colours, [*alerts, *leases])
-        beats = read_heartbeats(deps.engine, now)
-        missing = notice(watermarks(deps.engine, now), beats, now)
+    def refresh(search: str | None, _tick: int | None, seen: Seen | None) -> tuple[Any, ...]:
+        parts = fill(deps, memo, search or "")
         mark_loaded(deps.clock)
-        return only_changed(
-            seen,
-            {
-                "notice": missing,
-                "noticed": missing is None,
-                "tiles": tiles(traffic, verdicts, alerts, window),
-                "slos": slo_table.table(verdicts, spent, state, search, colours),
-                "slo": detail(verdicts, spent, state, colours, [*alerts, *leases]),
-                "firing": firing(alerts, now),
-                "done": timeline(leases, now),
-                "traffic": graph("overview-traffic", through),
-                "traffic keys": ["requests/s", *keys(figures.traffic_colours(colours))],
-                "ttft": graph("overview-ttft", latency),
-                "ttft keys": ["ms", *keys(figures.latency_colours(colours))],
-            },
-        )
+        return only_changed(seen, parts)
 
 
-def notice(sources: Sequence[SourceState], beats: Sequence[Heartbeat], now: datetime) -> Any:
+def fill(deps: Deps, memo: Memo[Any], search: str) -> Mapping[str, Any]:
+    """Answer with everything the page shows, by `PARTS`."""
+    parts: Mapping[str, Any] = memo.get(
+        ("overview", search), SHARED, lambda: _read(deps, memo, search)
+    )
+    return parts
+
+
+def _read(deps: Deps, memo: Memo[Any], search: str) -> Mapping[str, Any]:
+    state, now = parse_search(search), deps.clock.now()
+    window = state.window(now)
+    verdicts = of_tenant(deps.verdicts(), state.tenant)
+    alerts, leases = read_alerts(deps.db, window, now), read_leases(deps.db, window)
+    traffic = read_traffic(deps.engine, window, state.filters(), now)
+    spent = read_burndown(deps.engine, memo, deps.slos(), verdicts)
+    through, latency = charts(traffic, window, [*alerts, *leases])
+    missing = notice(read_newest(deps.engine, now), read_heartbeats(deps.engine, now), now)
+    answers = (
+        missing,
+        missing is None,
+        tiles(traffic, verdicts, alerts, window),
+        slo_table.table(verdicts, spent, state, search),
+        detail(verdicts, spent, state, [*alerts, *leases]),
+        firing(alerts, now),
+        timeline(leases, now),
+        graph("overview-traffic", through),
+        ["requests", *keys(figures.TRAFFIC_COLOURS)],
+        graph("overview-ttft", latency),
+        keys(figures.LATENCY_COLOURS),
+    )
+    return dict(zip(PARTS, answers, strict=True))
+
+
+def notice(newest: datetime | None, beats: Sequence[Heartbeat], now: datetime) -> Any:
     """Say what is missing: everything, everything since a moment, or some sources."""
-    if not sources:
+    if newest is None:
         return problem(
             "No telemetry yet",
             "Send OTLP to the receiver's gRPC or HTTP port, or start `tokenweir demo`;"
             " GET /api/v1/ingest shows what arrives.",
             "calm",
         )
-    newest = max(source.last for source in sources)
     if now - newest > _SILENT:
         return problem(
             f"Nothing was heard for {span(now - newest)}",
@@ -228,7 +231,6 @@ def detail(
     verdicts: Sequence[Verdict],
     spent: Mapping[Key, Sequence[BudgetPoint]],
     state: ViewState,
-    colours: Palette,
     events: Sequence[AlertView | LeaseView],
 ) -> Any:
     """Show the chosen SLO; the worst one until somebody chooses."""
@@ -238,9 +240,9 @@ def detail(
     mine = [e for e in events if concerns(e, chosen)]
     points = spent.get(key_of(chosen), ())
     figure = (
-        figures.burndown(points, chosen, colours, mine)
+        figures.burndown(points, chosen, mine)
         if points
-        else figures.empty(colours, "No judged request in the budget window")
+        else figures.empty("Error budget left", "No judged request in the budget window", 250)
     )
     return slo_table.detail(chosen, figure)
 
@@ -255,16 +257,17 @@ def concerns(event: AlertView | LeaseView, verdict: Verdict) -> bool:
 def charts(
     traffic: Traffic,
     window: Window,
-    colours: Palette,
     events: Sequence[AlertView | LeaseView],
 ) -> tuple[Any, Any]:
     """Draw what went through; a window in which nothing was heard says so."""
     if traffic.frame["good"].isna().all():
         quiet = "No source reported in this time range"
-        return figures.empty(colours, quiet), figures.empty(colours, quiet)
+        return figures.empty("Requests", quiet), figures.empty("Time to first token", quiet)
     latency = (
-        figures.latency(traffic.frame, window, colours, events)
+        figures.latency(traffic.frame, window, events)
         if traffic.totals.ttft_p50_ms is not None
-        else figures.empty(colours, "No request with a first token in this time range")
+        else figures.empty(
+            "Time to first token", "No request with a first token in this time range"
+        )
     )
-    return figures.traffic(traffic.frame, window, colours, events), latency
+    return figures.traffic(traffic.frame, window, events), latency

@@ -10,9 +10,9 @@ from dash import dcc, html
 from base.durations import format_duration, parse_duration
 from base.labels import fingerprint
 from dashboards.budgets import BudgetPoint, Key, key_of
+from dashboards.figures import Chart
 from dashboards.parts import badge, card, graph, nothing, sparkline
 from dashboards.state import ViewState, with_search
-from dashboards.theme import Palette
 from dashboards.wording import UNKNOWN, burn, count, moment, percent, span
 from slo.verdict import State, TierVerdict, Verdict
 
@@ -80,7 +80,6 @@ def table(
     spent: Mapping[Key, Sequence[BudgetPoint]],
     state: ViewState,
     search: str | None,
-    colours: Palette,
 ) -> Any:
     """One row a group: objective, SLI, budget, burn by window, state."""
     if not verdicts:
@@ -88,7 +87,7 @@ def table(
     picked = chosen(verdicts, state)
     ordered = by_urgency(verdicts)
     shown = ordered if state.is_whole else ordered[:SHOWN]
-    rows = [_row(v, spent.get(key_of(v), ()), v is picked, search, colours) for v in shown]
+    rows = [_row(v, spent.get(key_of(v), ()), v is picked, search) for v in shown]
     head = html.Div(
         [
             html.Span("Objective"),
@@ -108,7 +107,7 @@ def table(
     return html.Div([head, *rows, more], className="slos")
 
 
-def detail(verdict: Verdict, figure: Any) -> Any:
+def detail(verdict: Verdict, figure: Chart) -> Any:
     """Show how one budget was spent, which tiers burn, and on what."""
     facts = [
         ("SLI", f"{percent(verdict.sli, 3)} of {count(verdict.total)}"),
@@ -147,10 +146,9 @@ def _row(
     points: Sequence[BudgetPoint],
     is_chosen: bool,
     search: str | None,
-    colours: Palette,
 ) -> Any:
     left = verdict.budget_remaining
-    colour = colours.bad if left is not None and left < 0.1 else colours.accent
+    colour = "bad" if left is not None and left < 0.1 else "accent"
     frozen = " frozen" if verdict.state in {State.STALE, State.ABSENT} else ""
     return dcc.Link(
         [
@@ -208,7 +206,7 @@ def _chips(verdict: Verdict) -> list[Any]:
 
 
 def _key() -> Any:
-    return html.Span("budget left, %; dotted: even spend", className="dim")
+    return html.Span("budget left; dotted: even spend", className="dim")
 
 
 def _objective(verdict: Verdict) -> Any:

@@ -14,6 +14,7 @@ from cost.read import Window
 from dashboards.deps import Deps
 from dashboards.facts import Cursor, RequestQuery, list_requests
 from dashboards.grids import grid_options, number
+from dashboards.memo import Memo
 from dashboards.pages.waterfall import span_details, trace_view
 from dashboards.parts import card, mark_loaded, problem
 from dashboards.queries import read_names
@@ -54,7 +55,7 @@ def layout() -> Any:
     )
 
 
-def register(app: Dash, deps: Deps) -> None:
+def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
     """Serve blocks of requests, the chosen trace and the chosen span."""
     _bind_address(app)
 
@@ -106,7 +107,7 @@ def register(app: Dash, deps: Deps) -> None:
     )
     def menus(search: str | None) -> tuple[Any, ...]:
         state = parse_search(search)
-        names = read_names(deps.engine, state.window(deps.clock.now()))
+        names = read_names(deps.engine, memo, state, deps.clock.now())
         return (
             _with(names["route"], state.route),
             _with(names["model"], state.model),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,11 +14,15 @@ from cost.read import Window
 from dashboards import figures
 from dashboards.budgets import BudgetPoint, burndown
 from dashboards.control import AlertView, LeaseView
-from dashboards.theme import DARK, LIGHT, Palette
+from dashboards.figures import Band
 from slo.series import Series
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 WINDOW = Window(NOW - timedelta(hours=1), NOW)
+
+
+def ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
 
 
 def traffic_frame() -> pd.DataFrame:
@@ -51,52 +56,66 @@ def a_lease(minutes: int, kind: str = "shed") -> LeaseView:
     )
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_good_bad_and_excluded_keep_their_colours(colours: Palette) -> None:
-    figure = figures.traffic(traffic_frame(), WINDOW, colours)
+def test_good_bad_and_excluded_keep_their_colours() -> None:
+    chart = figures.traffic(traffic_frame(), WINDOW)
 
-    lines = {trace.name: trace.line.color for trace in figure.data}
-    assert lines == {"good": colours.good, "excluded": colours.excluded, "bad": colours.bad}
+    assert {series.name: series.colour for series in chart.series} == {
+        "good": "good",
+        "excluded": "excluded",
+        "bad": "bad",
+    }
 
 
 def test_a_step_without_data_is_a_gap() -> None:
-    figure = figures.latency(traffic_frame(), WINDOW, LIGHT)
+    chart = figures.latency(traffic_frame(), WINDOW)
 
-    assert all(np.isnan(trace.y[2]) for trace in figure.data)
-    assert not any(trace.connectgaps for trace in figure.data)
+    assert [series.y[2] for series in chart.series] == [None, None, None]
+    assert len(chart.at) == len(chart.series[0].y) == 4
 
 
 def test_an_alert_that_still_fires_reaches_the_right_edge() -> None:
-    figure = figures.traffic(traffic_frame(), WINDOW, LIGHT, [an_alert(minutes=20)])
+    chart = figures.traffic(traffic_frame(), WINDOW, [an_alert(minutes=20)])
 
-    band = figure.layout.shapes[0]
-    assert (band.x0, band.x1) == (NOW - timedelta(minutes=20), NOW)
+    assert chart.bands == (Band(ms(NOW - timedelta(minutes=20)), ms(NOW)),)
+
+
+def test_two_alerts_at_once_are_one_band() -> None:
+    alerts = [an_alert(minutes=30, until=10), an_alert(minutes=20, until=5), an_alert(2)]
+
+    chart = figures.traffic(traffic_frame(), WINDOW, alerts)
+
+    assert [(ms(NOW) - band.start) / 60_000 for band in chart.bands] == [30, 2]
+    assert [(ms(NOW) - band.end) / 60_000 for band in chart.bands] == [5, 0]
 
 
 def test_what_lies_outside_the_range_is_not_drawn() -> None:
     events = [an_alert(minutes=600, until=500), a_lease(minutes=90), an_alert(5, state="pending")]
 
-    assert figures.traffic(traffic_frame(), WINDOW, LIGHT, events).layout.shapes == ()
+    chart = figures.traffic(traffic_frame(), WINDOW, events)
+
+    assert (chart.bands, chart.marks) == ((), ())
 
 
 def test_acts_too_close_to_read_are_named_together() -> None:
     events = [a_lease(minutes=5), a_lease(minutes=4, kind="scale"), a_lease(minutes=40, kind="cap")]
 
-    figure = figures.traffic(traffic_frame(), WINDOW, LIGHT, events)
+    chart = figures.traffic(traffic_frame(), WINDOW, events)
 
-    assert [note.text for note in figure.layout.annotations] == ["cap", "shed, scale"]
-    assert len(figure.layout.shapes) == 3
+    assert [mark.words for mark in chart.marks] == ["cap", "shed, scale", ""]
 
 
 def test_spend_puts_idle_on_top_in_its_own_colour() -> None:
     index = pd.date_range(WINDOW.start, periods=2, freq="1h")
     frame = pd.DataFrame({"acme": [1.0, 2.0], "overhead": [0.5, 0.5], "idle": [9.0, 8.0]}, index)
 
-    figure = figures.spend(frame, WINDOW, LIGHT, step_hours=1)
+    chart = figures.spend(frame, WINDOW, step_hours=1)
 
-    assert [trace.name for trace in figure.data] == ["acme", "overhead", "idle"]
-    assert figure.data[2].marker.color == figures.faded(LIGHT.idle, 0.85)
-    assert figure.data[0].width == 3_600_000
+    assert [(s.name, s.colour) for s in chart.series] == [
+        ("acme", "series-1"),
+        ("overhead", "overhead"),
+        ("idle", "idle"),
+    ]
+    assert chart.step == 3_600_000
 
 
 def test_the_burn_down_ends_at_the_verdicts_own_number() -> None:
@@ -117,8 +136,10 @@ def test_the_burn_down_ends_at_the_verdicts_own_number() -> None:
     assert [p.remaining for p in points] == pytest.approx(
         [1.0, 1 - 300 / allowed, 1 - 1200 / allowed, verdict.budget_remaining]
     )
-    figure = figures.burndown(points, verdict, LIGHT)
-    assert list(figure.data[1].y)[-1] == pytest.approx(verdict.budget_remaining * 100)
+    chart = figures.burndown(points, verdict)
+    assert verdict.budget_remaining is not None
+    assert chart.series[0].y[-1] == pytest.approx(verdict.budget_remaining * 100)
+    assert chart.guide == ((chart.start, 100.0), (chart.end, 0.0))
 
 
 def test_without_a_judged_request_there_is_no_burn_down() -> None:
@@ -135,11 +156,22 @@ def test_an_overspent_budget_is_drawn_as_bad() -> None:
     verdict = seeding.verdicts(NOW)[1]
     points = (BudgetPoint(NOW - timedelta(days=1), 1.0), BudgetPoint(NOW, -0.7))
 
-    assert figures.burndown(points, verdict, DARK).data[1].line.color == DARK.bad
+    assert figures.burndown(points, verdict).series[0].colour == "bad"
 
 
 def test_an_empty_chart_says_why() -> None:
-    figure = figures.empty(LIGHT, "No source reported")
+    chart = figures.empty("Traffic", "No source reported")
 
-    assert figure.layout.annotations[0].text == "No source reported"
-    assert figure.data == ()
+    assert chart.empty == "No source reported"
+    assert chart.series == ()
+
+
+def test_a_chart_is_plain_json_whatever_the_numbers_are() -> None:
+    frame = traffic_frame()
+    frame.loc[frame.index[0], "good"] = np.inf
+    frame.loc[frame.index[1], "good"] = 1.23456789e-7
+
+    chart = json.loads(figures.traffic(frame, WINDOW).json())
+
+    assert chart["series"][0]["y"] == [None, 1.2346e-07, None, 4.0]
+    assert chart["at"][0] == chart["start"] == ms(WINDOW.start)

@@ -97,9 +97,9 @@ def test_the_overview_shows_objectives_alerts_acts_and_charts(visit: Visit) -> N
     assert visit.page.locator("#objectives a.slo-row").count() == 8
     visit.see("#firing .event", "chat-e2e")
     visit.see("#done .event", "shed 75 % of tenant acme")
-    visit.see("#overview-burndown .main-svg")
-    visit.see("#overview-traffic .scatterlayer .trace")
-    visit.see("#overview-ttft .scatterlayer .trace")
+    visit.see("#overview-burndown .chart-line-step")
+    visit.see("#overview-traffic .chart-line")
+    visit.see("#overview-ttft .chart-dots")
     visit.see("#fresh.live")
 
 
@@ -136,7 +136,7 @@ def test_the_cost_page_adds_up_and_groups_as_asked(visit: Visit) -> None:
     visit.open("/cost")
     visit.see("#cost-sum", "adds up")
     visit.see("#cost-rows .ag-row", "idle")
-    visit.see("#cost-spend .barlayer .trace")
+    visit.see("#cost-spend .chart-bars")
     visit.page.locator("#bill label", has_text="Replica").click()
     visit.until("location.search.includes('by=tenant,route,replica')")
     visit.see("#cost-rows .ag-header-cell-text", "Replica")
@@ -206,13 +206,13 @@ def test_the_theme_follows_the_system_until_chosen_and_is_remembered(visit: Visi
     scheme = "document.documentElement.dataset.mantineColorScheme"
     visit.page.emulate_media(color_scheme="dark")
     visit.open("/")
-    visit.see("#overview-traffic .scatterlayer .trace")
+    visit.see("#overview-traffic .chart-line")
     visit.until(f"{scheme} === 'dark'")
     visit.page.click("#theme-toggle")
     visit.until(f"{scheme} === 'light'")
     light_bad = "rgb(207, 74, 90)"
     visit.until(
-        "[...document.querySelectorAll('#overview-traffic .js-line')]"
+        "[...document.querySelectorAll('#overview-traffic .chart-line')]"
         f".some(line => getComputedStyle(line).stroke === '{light_bad}')"
     )
 
@@ -237,7 +237,7 @@ def test_nothing_sticks_out_on_a_narrow_screen(phone: Visit, path: str) -> None:
 
 def test_a_refresh_does_not_rebuild_the_page(visit: Visit) -> None:
     visit.open("/")
-    visit.see("#overview-traffic .scatterlayer .trace")
+    visit.see("#overview-traffic .chart-line")
     visit.page.evaluate("document.querySelector('#objectives a.slo-row').dataset.mark = 'kept'")
     with visit.page.expect_response(re.compile("_dash-update-component"), timeout=30_000) as tick:
         pass

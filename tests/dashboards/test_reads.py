@@ -12,10 +12,10 @@ from fastapi.testclient import TestClient
 from cost.read import Window
 from dashboards.budgets import read_burndown
 from dashboards.facts import Cursor, RequestQuery, list_requests
+from dashboards.memo import Memo
 from dashboards.pages import cost, overview, slo_table
 from dashboards.queries import read_names, read_traffic
-from dashboards.state import parse_search
-from dashboards.theme import LIGHT
+from dashboards.state import ViewState, parse_search
 
 TRACE = "aa" * 16
 REQUEST_FIELDS = {
@@ -70,7 +70,7 @@ def test_a_time_in_which_nothing_was_heard_has_no_rate(deps: Any) -> None:
 def test_names_for_the_menus_leave_out_the_unknown(deps: Any) -> None:
     now = deps.clock.now()
 
-    names = read_names(deps.engine, Window(now - timedelta(days=30), now))
+    names = read_names(deps.engine, Memo(deps.clock), ViewState(range="30d"), now)
 
     assert names["tenant"] == ["acme", "globex", "initech", "umbrella"]
 
@@ -101,7 +101,7 @@ def test_following_the_cursor_gives_every_request_once(deps: Any) -> None:
 def test_every_verdict_has_a_burn_down_that_ends_at_its_budget(deps: Any) -> None:
     verdicts = [v for v in deps.verdicts() if v.budget_remaining is not None]
 
-    spent = read_burndown(deps.engine, deps.slos(), verdicts)
+    spent = read_burndown(deps.engine, Memo(deps.clock), deps.slos(), verdicts)
 
     assert len(spent) == len(verdicts) > 10
     for verdict in verdicts:
@@ -205,6 +205,6 @@ def test_a_link_in_a_notification_finds_its_objective(deps: Any) -> None:
 
 
 def test_without_objectives_the_page_says_how_to_get_them() -> None:
-    said = slo_table.table([], {}, parse_search(""), "", LIGHT)
+    said = slo_table.table([], {}, parse_search(""), "")
 
     assert "--slo" in str(said)
