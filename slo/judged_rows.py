@@ -49,12 +49,13 @@ SELECT slo, group, at, if(left_out, 0, g) AS good, if(left_out, 0, b) AS bad,
   x + if(left_out, g + b, 0) AS excluded, if(left_out, mapFilter((k, v) -> 0, r), r) AS reasons
 FROM (
   SELECT slo, group, at, good AS g, bad AS b, excluded AS x, reasons AS r,
-    ({" OR ".join(map(_left_out, excluded))}) AS left_out
+    ({" OR ".join(map(is_left_out, excluded))}) AS left_out
   FROM ({rows})
 )"""
 
 
-def _left_out(each: Excluded) -> str:
+def is_left_out(each: Excluded) -> str:
+    """Write the condition that a row with `slo`, `group` and `at` is excluded."""
     members = "".join(f" AND group[{at + 1}] = {literal(value)}" for at, value in each.match)
     starts, ends = (
         ", ".join(str(nanoseconds(span[side])) for span in each.spans) for side in (0, 1)

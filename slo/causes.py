@@ -1,0 +1,217 @@
+"""What burns a budget: since when, which clause, which replica, tenant, route..., which traces.
+
+A value explains a burn when it has more of the bad requests than of all requests. The difference
+of the two shares says how much: one replica of four that fails everything has all of the bad and a
+quarter of the traffic, 75 points; a tenant that only sends most of both has none. The strongest
+value of each dimension is named when it stands out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from slo.classify import FIRST_BAD, GOOD, judgements_sql, reason_sql
+from slo.compile import literal
+from slo.exclusion import Excluded
+from slo.judged_rows import is_left_out
+from slo.model import Slo
+from slo.windows import nanoseconds
+from store.engine import Engine
+
+DIMENSIONS = (
+    "tenant", "route", "model", "replica", "app_version", "priority", "feature", "user_id",
+)  # fmt: skip
+LONGEST = timedelta(hours=6)
+"""How far back causes are looked for: a burn of days is explained by its newest hours."""
+
+_STANDS_OUT = 0.25  # least difference of the shares
+_MOST_OF_BAD = 0.5  # least share of the bad requests
+_CALM = 3  # minutes with traffic and without burn that end a burn
+_TRACES = 3
+_VALUES = 50  # of a dimension, by bad requests: the rest cannot be the strongest
+
+Group = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """One value of a dimension, its share of the bad requests and of all of them, 0..1."""
+
+    dimension: str
+    value: str
+    of_bad: float
+    of_all: float
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """Why a group burns. `suspects`: the strongest first; empty when the burn is everywhere.
+
+    `reasons` are shares of the bad requests, the largest first; `traces` the newest bad requests
+    of the strongest suspect, or of all.
+    """
+
+    since: datetime | None
+    reasons: tuple[tuple[str, float], ...]
+    suspects: tuple[Suspect, ...]
+    traces: tuple[str, ...]
+
+
+def read_causes(
+    engine: Engine,
+    slo: Slo,
+    groups: Iterable[Group],
+    now: datetime,
+    window: timedelta,
+    excluded: Sequence[Excluded] = (),
+) -> dict[Group, Causes]:
+    """Explain the burns of some groups of one SLO over (now - window, now], from facts.
+
+    A group without bad requests there has no entry.
+    """
+    wanted = sorted(set(groups))
+    if not wanted:
+        return {}
+    judged = _judged(slo, wanted, now, min(window, LONGEST), excluded)
+    reasons: dict[Group, dict[str, int]] = defaultdict(dict)
+    minutes: dict[Group, list[tuple[int, int, int]]] = defaultdict(list)
+    for row in engine.rows(_by_minute(judged)):
+        group = tuple(row["group"])
+        minutes[group].append((row["minute"], row["bad"], row["total"]))
+        for reason, count in row["reasons"].items():
+            reasons[group][reason] = reasons[group].get(reason, 0) + count
+    suspects = _suspects(engine, slo, judged)
+    traces = _traces(engine, judged, suspects)
+    return {
+        group: Causes(
+            since=_since(minutes[group], slo.objective),
+            reasons=_shares(reasons[group]),
+            suspects=suspects.get(group, ()),
+            traces=traces.get(group, ()),
+        )
+        for group in minutes
+        if any(bad for _, bad, _ in minutes[group])
+    }
+
+
+def _suspects(engine: Engine, slo: Slo, judged: str) -> dict[Group, tuple[Suspect, ...]]:
+    # A dimension that the SLO is grouped by has one value in each group.
+    names = [name for name in DIMENSIONS if name not in slo.group_by]
+    if not names:
+        return {}
+    pairs = ", ".join(f"({literal(name)}, toString({name}))" for name in names)
+    rows = engine.rows(f"""
+SELECT group, dimension, value, toInt64(bad) AS bad, toInt64(total) AS total,
+  toInt64(sum(bad) OVER w) AS all_bad, toInt64(sum(total) OVER w) AS everything
+FROM (
+  SELECT group, d.1 AS dimension, d.2 AS value, countIf(is_bad) AS bad, count() AS total
+  FROM (SELECT group, is_bad, arrayJoin([{pairs}]) AS d FROM ({judged}))
+  GROUP BY group, dimension, value
+)
+WINDOW w AS (PARTITION BY group, dimension)
+ORDER BY group, dimension, bad DESC, value LIMIT {_VALUES} BY group, dimension""")
+    best: dict[Group, dict[str, Suspect]] = defaultdict(dict)
+    for row in rows:
+        if not row["value"] or not row["all_bad"]:
+            continue
+        found = Suspect(
+            row["dimension"],
+            row["value"],
+            row["bad"] / row["all_bad"],
+            row["total"] / row["everything"],
+        )
+        if found.of_bad < _MOST_OF_BAD or found.of_bad - found.of_all < _STANDS_OUT:
+            continue
+        known = best[tuple(row["group"])].get(found.dimension)
+        if known is None or _strength(found) > _strength(known):
+            best[tuple(row["group"])][found.dimension] = found
+    return {group: tuple(sorted(found.values(), key=_rank)) for group, found in best.items()}
+
+
+def _traces(
+    engine: Engine, judged: str, suspects: Mapping[Group, Sequence[Suspect]]
+) -> dict[Group, tuple[str, ...]]:
+    first = [
+        f"(group = {_array(group)} AND {found[0].dimension} = {literal(found[0].value)})"
+        for group, found in suspects.items()
+    ]
+    explained = " OR ".join(first) or "1"
+    others = ", ".join(_array(group) for group in suspects)
+    unexplained = f" OR group NOT IN ({others})" if suspects else ""
+    rows = engine.rows(f"""
+SELECT group, lower(hex(trace_id)) AS trace FROM ({judged})
+WHERE is_bad AND ({explained}{unexplained})
+ORDER BY at DESC, trace LIMIT {_TRACES} BY group""")
+    out: dict[Group, tuple[str, ...]] = defaultdict(tuple)
+    for row in rows:
+        out[tuple(row["group"])] += (row["trace"],)
+    return out
+
+
+def _since(minutes: Sequence[tuple[int, int, int]], objective: float) -> datetime | None:
+    """Find where the present burn began: before it, a few minutes with traffic did not burn."""
+    allowed, calm, began = 1 - objective, 0, None
+    for minute, bad, total in sorted(minutes, reverse=True):
+        if bad > allowed * total:
+            calm, began = 0, minute
+        else:
+            calm += 1
+        if began is not None and calm >= _CALM:
+            break
+    return None if began is None else datetime.fromtimestamp(began, UTC)
+
+
+def _shares(counts: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
+    whole = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple((reason, count / whole) for reason, count in ordered)
+
+
+def _strength(suspect: Suspect) -> float:
+    return suspect.of_bad - suspect.of_all
+
+
+def _rank(suspect: Suspect) -> tuple[float, int]:
+    return -round(_strength(suspect), 6), DIMENSIONS.index(suspect.dimension)
+
+
+def _by_minute(judged: str) -> str:
+    return f"""
+SELECT group, toInt64(intDiv(at, 60000000000) * 60) AS minute, toInt64(countIf(is_bad)) AS bad,
+  toInt64(count()) AS total, sumMapIf(map(reason, toUInt64(1)), is_bad) AS reasons
+FROM ({judged}) GROUP BY group, minute"""
+
+
+def _judged(
+    slo: Slo,
+    groups: Sequence[Group],
+    now: datetime,
+    window: timedelta,
+    excluded: Sequence[Excluded],
+) -> str:
+    """Select the judged requests of the groups, with every dimension."""
+    end = nanoseconds(now)
+    start = end - window // timedelta(microseconds=1) * 1000
+    wanted = ", ".join(map(_array, groups))
+    left_out = "".join(f" AND NOT {is_left_out(each)}" for each in excluded if each.slo == slo.name)
+    return f"""
+SELECT {literal(slo.name)} AS slo, j.2 AS group, j.3 >= {FIRST_BAD} AS is_bad,
+  {reason_sql([slo], "j.1", "j.3")} AS reason, at, trace_id, {", ".join(DIMENSIONS)}
+FROM (
+  SELECT toUnixTimestamp64Nano(start) AS at, outcome, outcome_reason, trace_id,
+    {", ".join(DIMENSIONS)}, arrayJoin({judgements_sql([slo])}) AS j
+  FROM facts FINAL
+  WHERE start > {_instant(start)} AND start <= {_instant(end)}
+)
+WHERE (j.3 = {GOOD} OR j.3 >= {FIRST_BAD}) AND group IN ({wanted}){left_out}"""
+
+
+def _array(group: Group) -> str:
+    return f"CAST([{', '.join(map(literal, group))}], 'Array(String)')"
+
+
+def _instant(at: int) -> str:
+    return f"fromUnixTimestamp64Nano(toInt64({at}), 'UTC')"
