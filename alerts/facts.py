@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,12 @@ class Facts:
     factor: float | None = None
     expires_in_s: float | None = None
     bad_reasons: Mapping[str, int] = field(default_factory=dict)
+    burning_since: str = ""
+    shares: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of the bad ones that burn, by reason
+    suspects: Sequence[Mapping[str, Any]] = ()  # dimension, value, of_bad, of_all
+    traces: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 

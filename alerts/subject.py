@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from alerts.facts import Facts
 from alerts.model import Burning, Clear, Reading, Severity, Unknown
 from alerts.settings import AlertSettings
-from base.durations import format_duration
+from base.durations import format_duration, format_instant
 from base.labels import fingerprint
-from slo.verdict import State, TierVerdict, Verdict
+from slo.verdict import Causes, State, TierVerdict, Verdict
 
 BURN_ALERT = "SLOBurn"
 
@@ -93,6 +94,18 @@ def _facts(verdict: Verdict, tier: TierVerdict | None) -> Facts:
         factor=tier.factor if tier else None,
         expires_in_s=verdict.expires_in.total_seconds() if verdict.expires_in is not None else None,
         bad_reasons=dict(verdict.bad_reasons),
+        **_causes(verdict.causes),
         labels=dict(verdict.labels),
         annotations=dict(verdict.annotations),
     )
+
+
+def _causes(causes: Causes | None) -> dict[str, Any]:
+    if causes is None:
+        return {}
+    return {
+        "burning_since": format_instant(causes.since) if causes.since else "",
+        "shares": dict(causes.reasons),
+        "suspects": [asdict(suspect) for suspect in causes.suspects],
+        "traces": list(causes.traces),
+    }

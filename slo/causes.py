@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from slo.classify import FIRST_BAD, GOOD, judgements_sql, reason_sql
@@ -18,6 +18,7 @@ from slo.compile import literal
 from slo.exclusion import Excluded
 from slo.judged_rows import is_left_out
 from slo.model import Slo
+from slo.verdict import Causes, Suspect, Verdict
 from slo.windows import nanoseconds
 from store.engine import Engine
 
@@ -33,31 +34,41 @@ _CALM = 3  # minutes with traffic and without burn that end a burn
 _TRACES = 3
 _VALUES = 50  # of a dimension, by bad requests: the rest cannot be the strongest
 
+_MOST_GROUPS = 50  # explained at once, the fastest burning ones
+_GOOD_FOR = timedelta(seconds=30)
+
 Group = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """One value of a dimension, its share of the bad requests and of all of them, 0..1."""
+class CauseFinder:
+    """Adds causes to burning verdicts; a burn that goes on is looked at again every half minute."""
 
-    dimension: str
-    value: str
-    of_bad: float
-    of_all: float
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[str, tuple[datetime, dict[Group, Causes | None]]] = {}
 
-
-@dataclass(frozen=True, slots=True)
-class Causes:
-    """Why a group burns. `suspects`: the strongest first; empty when the burn is everywhere.
-
-    `reasons` are shares of the bad requests, the largest first; `traces` the newest bad requests
-    of the strongest suspect, or of all.
-    """
-
-    since: datetime | None
-    reasons: tuple[tuple[str, float], ...]
-    suspects: tuple[Suspect, ...]
-    traces: tuple[str, ...]
+    def explain(
+        self,
+        slo: Slo,
+        verdicts: Sequence[Verdict],
+        now: datetime,
+        excluded: Sequence[Excluded] = (),
+    ) -> list[Verdict]:
+        """Return the verdicts of one SLO, those that burn with what they burn on."""
+        burning = {tuple(each.group.values()): each for each in verdicts if _pace(each) is not None}
+        if not burning:
+            self._known.pop(slo.name, None)
+            return list(verdicts)
+        worst = sorted(burning, key=lambda group: -(_pace(burning[group]) or 0))[:_MOST_GROUPS]
+        at, known = self._known.get(slo.name, (now, {}))
+        if not timedelta(0) <= now - at < _GOOD_FOR or any(group not in known for group in worst):
+            window = max(
+                tier.long for each in burning.values() for tier in each.tiers if tier.burning
+            )
+            found = read_causes(self._engine, slo, worst, now, window, excluded)
+            known = {group: found.get(group) for group in worst}
+            self._known[slo.name] = now, known
+        return [replace(each, causes=known.get(tuple(each.group.values()))) for each in verdicts]
 
 
 def read_causes(
@@ -183,6 +194,11 @@ def _by_minute(judged: str) -> str:
 SELECT group, toInt64(intDiv(at, 60000000000) * 60) AS minute, toInt64(countIf(is_bad)) AS bad,
   toInt64(count()) AS total, sumMapIf(map(reason, toUInt64(1)), is_bad) AS reasons
 FROM ({judged}) GROUP BY group, minute"""
+
+
+def _pace(verdict: Verdict) -> float | None:
+    """Say how fast it burns: by its fastest burning tier; None where none burns."""
+    return max((tier.long_burn or 0.0 for tier in verdict.tiers if tier.burning), default=None)
 
 
 def _judged(

@@ -72,6 +72,30 @@ class PeriodVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspect:
+    """One value of a dimension, its share of the bad requests and of all of them, 0..1."""
+
+    dimension: str
+    value: str
+    of_bad: float
+    of_all: float
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """Why a group burns. `suspects`: the strongest first; empty when the burn is everywhere.
+
+    `reasons` are shares of the bad requests, the largest first; `traces` the newest bad requests
+    of the strongest suspect, or of all.
+    """
+
+    since: datetime | None
+    reasons: tuple[tuple[str, float], ...]
+    suspects: tuple[Suspect, ...]
+    traces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Counts are of the budget window; `burn` is keyed by window as people write it ("5m")."""
 
@@ -95,6 +119,7 @@ class Verdict:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     periods: tuple[PeriodVerdict, ...] = ()
+    causes: Causes | None = None  # of a burning one
 
     @property
     def total(self) -> int:

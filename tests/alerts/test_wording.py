@@ -8,6 +8,7 @@ from alerts import wording
 from alerts.facts import Facts
 from alerts.model import Severity
 from alerts.subject import subject_of
+from slo.verdict import Causes, Suspect
 
 ACME = {"tenant": "acme"}
 
@@ -38,6 +39,26 @@ def test_a_burn_is_told_in_plain_words(say: SimpleNamespace) -> None:
         "actions": "shed 90 % of acme at the gateway",
         "runbook": "https://runbooks.example/chat",
     }
+
+
+def test_a_burn_names_since_when_on_what_and_where_to_look(say: SimpleNamespace) -> None:
+    causes = Causes(
+        since=datetime(2026, 11, 30, 17, 42, tzinfo=UTC),
+        reasons=(("first token", 0.81), ("timeout", 0.19)),
+        suspects=(Suspect("replica", "r3", 0.92, 0.24), Suspect("model", "llama", 0.8, 0.5)),
+        traces=("ab" * 16, "cd" * 16),
+    )
+    facts = subject_of(replace(say.paging(), causes=causes), say.settings()).facts
+
+    said = wording.describe("chat", ACME, Severity.PAGE, Facts.from_json(facts.to_json()), ())
+
+    assert said["summary"].endswith("20x too fast over 1h since 17:42 UTC (page)")
+    assert said["top_reasons"] == "first token (81 %), timeout (19 %)"
+    assert said["suspects"] == (
+        "Most of it is replica r3: 92 % of the bad requests, 24 % of all; also model llama"
+    )
+    assert said["traces"] == f"{'ab' * 16}, {'cd' * 16}"
+    assert f"{said['suspects']}. Traces: {said['traces']}." in said["description"]
 
 
 def test_an_overspent_budget_and_an_unknown_one_are_told_apart(say: SimpleNamespace) -> None:
