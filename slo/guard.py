@@ -29,8 +29,8 @@ FALSE_PAGES = 0.05
 """Expected per tier and 30 days of a healthy group, at most."""
 FEW = 5
 """A window with fewer requests does not say how things are now."""
-SPARSE_PER_HOUR = 120
-"""A group with more requests is judged by minutes alone: ten of them fall in five minutes. There
+SPARSE_PER_HOUR = 150
+"""A group with more requests is judged by minutes alone: a dozen fall in five minutes. There
 the newest requests known are the ones that failed fast, while the good ones are still answered."""
 
 _COUNTED = timedelta(days=30)

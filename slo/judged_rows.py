@@ -23,9 +23,10 @@ def judged_rows(
     excluded: Sequence[Excluded] = (),
     facts: str = "facts FINAL",
 ) -> str:
-    """Write a SELECT of slo, group, at (nanoseconds), good, bad, excluded, reasons.
+    """Write a SELECT of slo, group, at (nanoseconds), good, bad, excluded, reasons, tail.
 
-    A row is a bucket or one request; `at` is its start. `spans` must have been cut at the edges
+    A row is a bucket or one request; `at` is its start, `tail` its bad requests after its last
+    good one (`slo.run`). `spans` must have been cut at the edges
     of `excluded` (`edges_of`). `facts` is where requests are read from.
     """
     sources = [
@@ -46,10 +47,11 @@ def _without(rows: str, excluded: Sequence[Excluded]) -> str:
     # Renamed within: an alias that is a column's name would be read in place of the column.
     return f"""
 SELECT slo, group, at, if(left_out, 0, g) AS good, if(left_out, 0, b) AS bad,
-  x + if(left_out, g + b, 0) AS excluded, if(left_out, mapFilter((k, v) -> 0, r), r) AS reasons
+  x + if(left_out, g + b, 0) AS excluded, if(left_out, mapFilter((k, v) -> 0, r), r) AS reasons,
+  if(left_out, 0, t) AS tail
 FROM (
   SELECT slo, group, at, good AS g, bad AS b, excluded AS x, reasons AS r,
-    ({" OR ".join(map(is_left_out, excluded))}) AS left_out
+    tail AS t, ({" OR ".join(map(is_left_out, excluded))}) AS left_out
   FROM ({rows})
 )"""
 
@@ -73,7 +75,7 @@ def _from_rows(slos: Sequence[Slo], step: timedelta, spans: Sequence[Span]) -> s
     )
     return f"""
 SELECT toString(slo) AS slo, group, toInt64(toUInt32(bucket)) * {NS} AS at, good, bad, excluded,
-  bad_reasons AS reasons
+  bad_reasons AS reasons, tail
 FROM {TABLES[step]} FINAL
 WHERE {of(slos)} AND ({inside})"""
 
@@ -87,7 +89,9 @@ def _from_facts(slos: Sequence[Slo], spans: Sequence[Span], facts: str) -> str:
     return f"""
 SELECT {names}[j.1] AS slo, j.2 AS group, at, toUInt64(j.3 = {GOOD}) AS good,
   toUInt64(j.3 >= {FIRST_BAD}) AS bad, toUInt64(j.3 = {EXCLUDED}) AS excluded,
-  if(j.3 >= {FIRST_BAD}, map(assumeNotNull({reason}), toUInt64(1)), CAST(map(), 'Map(String, UInt64)')) AS reasons
+  if(j.3 >= {FIRST_BAD}, map(assumeNotNull({reason}), toUInt64(1)),
+    CAST(map(), 'Map(String, UInt64)')) AS reasons,
+  toUInt64(j.3 >= {FIRST_BAD}) AS tail
 FROM (
   SELECT toUnixTimestamp64Nano(start) AS at, outcome, outcome_reason,
     arrayJoin({judgements_sql(slos)}) AS j

@@ -14,6 +14,7 @@ from datetime import timedelta
 from slo.classify import EXCLUDED, FIRST_BAD, GOOD, INELIGIBLE, judgements_sql, reason_sql
 from slo.compile import literal
 from slo.model import Slo
+from slo.run import run_sql
 from slo.schema import TABLES
 
 
@@ -34,13 +35,17 @@ SELECT {_one_of([slo.name for slo in slos])} AS slo,
   sumIf(n, judgement = {GOOD}) AS good, sumIf(n, judgement >= {FIRST_BAD}) AS bad,
   sumIf(n, judgement = {EXCLUDED}) AS excluded,
   sumMapIf(map(reason, n), judgement >= {FIRST_BAD}) AS bad_reasons,
-  sumMapIf(map(reason, n), judgement = {EXCLUDED}) AS excluded_reasons
+  sumMapIf(map(reason, n), judgement = {EXCLUDED}) AS excluded_reasons,
+  toUInt64(arrayCount(x -> x > (maxIf(newest, judgement = {GOOD}) AS last_good),
+    groupArrayArray(bad_at))) AS tail
 FROM (
   SELECT bucket, j.1 AS number, j.2 AS group, j.3 AS judgement,
-    {reason_sql(slos, "j.1", "j.3")} AS reason, count() AS n
+    {reason_sql(slos, "j.1", "j.3")} AS reason, count() AS n, max(at) AS newest,
+    groupArrayIf(at, judgement >= {FIRST_BAD}) AS bad_at
   FROM (
     SELECT toDateTime(intDiv(toUnixTimestamp64Nano(start), {size}000000000) * {size}, 'UTC')
-      AS bucket, outcome, outcome_reason, arrayJoin({judgements_sql(slos)}) AS j
+      AS bucket, toUnixTimestamp64Nano(start) AS at, outcome, outcome_reason,
+      arrayJoin({judgements_sql(slos)}) AS j
     FROM facts FINAL
     WHERE {_started_within(buckets)}
   )
@@ -59,7 +64,8 @@ def from_rows(
     counted = f"""
 SELECT slo, definition, toDateTime({whole}, 'UTC') AS whole_bucket, group,
   sum(f.good) AS good, sum(f.bad) AS bad, sum(f.excluded) AS excluded,
-  sumMap(f.bad_reasons) AS bad_reasons, sumMap(f.excluded_reasons) AS excluded_reasons
+  sumMap(f.bad_reasons) AS bad_reasons, sumMap(f.excluded_reasons) AS excluded_reasons,
+  {run_sql("f.bucket", "f.good", "f.bad", "f.tail")} AS tail
 FROM {TABLES[finer]} AS f FINAL
 WHERE {of(slos)} AND {_within("f.bucket", buckets)}{_only(whole, buckets)}
 GROUP BY slo, definition, whole_bucket, group"""
@@ -79,9 +85,9 @@ def _replacing(
     table = TABLES[step]
     return f"""
 INSERT INTO {table} (slo, definition, bucket, group, good, bad, excluded, bad_reasons,
-  excluded_reasons, version, deleted)
+  excluded_reasons, tail, version, deleted)
 SELECT slo, definition, bucket, group, toUInt64(0), toUInt64(0), toUInt64(0),
-  CAST(map(), 'Map(String, UInt64)'), CAST(map(), 'Map(String, UInt64)'),
+  CAST(map(), 'Map(String, UInt64)'), CAST(map(), 'Map(String, UInt64)'), toUInt64(0),
   toUInt64({2 * version}), toUInt8(1)
 FROM {table} FINAL
 WHERE {of(slos)} AND {_within("bucket", buckets)}{_only("toUInt32(bucket)", buckets)}

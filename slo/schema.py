@@ -22,6 +22,11 @@ TABLES: Mapping[timedelta, str] = {
 """Bucket size -> table, finest first."""
 
 
+_TAIL = "tail UInt64 DEFAULT if(good = 0, bad, 0) CODEC(ZSTD(1))"
+"""Bad requests after the bucket's last good one (`slo.run`); rows written before it was kept know
+it only where none was good."""
+
+
 def _counts(table: str) -> str:
     return f"""
 CREATE TABLE IF NOT EXISTS {table} (
@@ -34,6 +39,7 @@ CREATE TABLE IF NOT EXISTS {table} (
   excluded UInt64,
   bad_reasons Map(String, UInt64) CODEC(ZSTD(1)),
   excluded_reasons Map(String, UInt64) CODEC(ZSTD(1)),
+  {_TAIL},
   version UInt64 CODEC(Delta, ZSTD(1)),
   deleted UInt8
 ) ENGINE = ReplacingMergeTree(version, deleted)
@@ -61,3 +67,6 @@ def create(engine: Engine) -> None:
     """Create the tables where they do not exist yet."""
     for statement in (*map(_counts, TABLES.values()), _BUILT, _COMPLETE):
         engine.execute(for_cluster(statement, engine.cluster))
+    for table in TABLES.values():
+        added = f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {_TAIL} AFTER excluded_reasons"
+        engine.execute(for_cluster(added, engine.cluster))

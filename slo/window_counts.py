@@ -12,6 +12,7 @@ from slo.completeness import read_complete
 from slo.exclusion import Excluded
 from slo.judged_rows import edges_of, judged_rows
 from slo.model import Slo
+from slo.run import run_sql
 from slo.windows import Cut, cut, nanoseconds
 from store.engine import Engine
 
@@ -20,7 +21,8 @@ from store.engine import Engine
 class GroupCounts:
     """One group: a count per window; excluded and reasons are of the longest window.
 
-    `periods` holds what was counted since an instant: (judged, excluded).
+    `periods` holds what was counted since an instant: (judged, excluded). `run` is how many bad
+    requests started after the last good one, within the reach that was asked for.
     """
 
     group: tuple[str, ...]
@@ -28,6 +30,7 @@ class GroupCounts:
     excluded: int
     bad_reasons: Mapping[str, int]
     periods: Mapping[datetime, tuple[Count, int]] = field(default_factory=dict)
+    run: int = 0
 
 
 def count_windows(
@@ -38,17 +41,21 @@ def count_windows(
     *,
     since: Sequence[datetime] = (),
     excluded: Sequence[Excluded] = (),
+    reach: timedelta | None = None,
 ) -> dict[str, list[GroupCounts]]:
     """Count (now - length, now] for every length and [instant, now] for every `since`, exactly.
 
     Returns, by SLO name, every group seen in the longest of them. What is `excluded` counts as
-    such.
+    such. Runs of bad requests are counted in the last `reach`, by default the longest length.
     """
     if not slos:
         return {}
     ordered, instants = sorted(set(lengths)), sorted(set(since))
-    pieces = cut(now, ordered, read_complete(engine), since=instants, edges=edges_of(excluded))
-    table = engine.arrow(_query(slos, ordered, instants, pieces, excluded))
+    reach = min(reach or ordered[-1], ordered[-1])
+    pieces = cut(
+        now, {*ordered, reach}, read_complete(engine), since=instants, edges=edges_of(excluded)
+    )
+    table = engine.arrow(_query(slos, ordered, instants, reach, pieces, excluded))
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     found: dict[str, list[GroupCounts]] = defaultdict(list)
     for row in range(table.num_rows):
@@ -69,6 +76,7 @@ def count_windows(
                     )
                     for number, instant in enumerate(instants)
                 },
+                run=columns["run"][row],
             )
         )
     return found
@@ -78,6 +86,7 @@ def _query(
     slos: Sequence[Slo],
     lengths: Sequence[timedelta],
     instants: Sequence[datetime],
+    reach: timedelta,
     pieces: Cut,
     excluded: Sequence[Excluded],
 ) -> str:
@@ -94,5 +103,6 @@ def _query(
     first = min(pieces.starts.values())
     return f"""
 SELECT slo, group, {", ".join(sums)}, sumIf(excluded, at >= {first}) AS x,
-  sumMapIf(reasons, at >= {first}) AS r
+  sumMapIf(reasons, at >= {first}) AS r,
+  {run_sql("at", "good", "bad", "tail", f"at >= {pieces.starts[reach]}")} AS run
 FROM ({judged_rows(slos, pieces.spans, excluded)}) GROUP BY slo, group ORDER BY slo, group"""
