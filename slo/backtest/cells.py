@@ -1,0 +1,223 @@
+"""Judged requests of a history, counted once per group and cell of time; windows are sums of cells.
+
+A cell is the greatest time that divides the evaluation interval and every window, and holds the
+requests that started in (c - 1, c] cells since the epoch. So a window (now - length, now] that ends
+at an evaluation is a whole number of cells, and its count is exact to the nanosecond, as the live
+evaluator's is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slo.exclusion import Excluded
+from slo.judged_rows import judged_rows
+from slo.model import Slo
+from slo.windows import FACTS, Span
+from store.engine import Engine
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.uint8]
+GOOD, BAD, EXCLUDED = 0, 1, 2
+Group = tuple[str, ...]
+Key = tuple[str, Group]
+"""SLO name and group."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_DENSE = 4  # cells a table of ranks may have for each one that holds requests
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Cells of `cell_us` microseconds; evaluation number q happens at the end of cell q x every."""
+
+    cell_us: int
+    every: int  # cells between two evaluations
+
+    def cells(self, span: timedelta) -> int:
+        return span // _MICROSECOND // self.cell_us
+
+    def at(self, evaluation: int) -> datetime:
+        return _EPOCH + evaluation * self.every * self.cell_us * _MICROSECOND
+
+    def first_from(self, moment: datetime) -> int:
+        """Find the first evaluation at or after an instant."""
+        return -(-((moment - _EPOCH) // _MICROSECOND) // (self.cell_us * self.every))
+
+    def last_until(self, moment: datetime) -> int:
+        """Find the last evaluation at or before an instant."""
+        return (moment - _EPOCH) // _MICROSECOND // (self.cell_us * self.every)
+
+    def evaluations(self, cells: Ints) -> Ints:
+        """Find the first evaluation that sees each cell whole."""
+        return np.asarray(-(-cells // self.every), np.int64)
+
+
+def grid_of(every: timedelta, windows: Iterable[timedelta]) -> Grid:
+    """Choose the greatest cell that divides all of them."""
+    cell = math.gcd(*(span // _MICROSECOND for span in (every, *windows)))
+    return Grid(cell, every // _MICROSECOND // cell)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One group of one SLO: the cells that hold requests, in order, and running sums.
+
+    `bad`, `total` and `excluded` have one entry more than `at`: the sum of the first n cells. So
+    has `run`: bad requests since the last good one when those cells are over.
+    """
+
+    at: Ints
+    bad: Ints
+    total: Ints
+    excluded: Ints
+    run: Ints
+    _ranks: list[Ints] = field(default_factory=list)  # made when first needed, at most one
+
+    def rank(self, cells: Ints) -> Ints:
+        """Count the cells with requests up to and including each of these."""
+        span = int(self.at[-1] - self.at[0]) + 1
+        if cells.size < self.at.size // 8 or span > _DENSE * self.at.size:
+            return np.searchsorted(self.at, cells, side="right")
+        if not self._ranks:
+            held = np.zeros(span + 1, np.int64)
+            held[self.at - self.at[0] + 1] = 1
+            self._ranks.append(np.cumsum(held))
+        return np.asarray(self._ranks[0][np.clip(cells - self.at[0] + 1, 0, span)], np.int64)
+
+    def window(self, ends: Ints, length: int) -> tuple[Ints, Ints]:
+        """Count bad and all judged requests of the windows that end with these cells."""
+        (found,) = self.windows(ends, [length])
+        return found
+
+    def windows(self, ends: Ints, lengths: Sequence[int]) -> list[tuple[Ints, Ints]]:
+        upto = self.rank(ends)
+        bad, total = self.bad[upto], self.total[upto]
+        starts = (self.rank(ends - length) for length in lengths)
+        return [(bad - self.bad[start], total - self.total[start]) for start in starts]
+
+    def excluded_in(self, end: int, length: int) -> int:
+        upto, before = self.rank(np.array([end, end - length])).tolist()
+        return int(self.excluded[upto] - self.excluded[before])
+
+    def run_at(self, ends: Ints) -> Ints:
+        """Count the bad requests since the last good one, at the end of these cells."""
+        return np.asarray(self.run[self.rank(ends)], np.int64)
+
+    @property
+    def bad_at(self) -> Ints:
+        """Name the cells that hold bad requests."""
+        return np.asarray(self.at[np.diff(self.bad) > 0], np.int64)
+
+
+class Gathered:
+    """Judged requests as they come, in pieces; the order of the pieces does not matter."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[Key, list[tuple[Ints, Codes]]] = defaultdict(list)
+
+    def add(self, key: Key, at: Ints, judged: Codes) -> None:
+        """Add requests: when they started, in nanoseconds, and what they are."""
+        self._pieces[key].append((at, judged))
+
+    def newest(self) -> int | None:
+        """Find the start of the newest request, in nanoseconds."""
+        return max((int(at.max()) for at in self._times()), default=None)
+
+    def oldest(self) -> int | None:
+        return min((int(at.min()) for at in self._times()), default=None)
+
+    def cells(self, grid: Grid, until_ns: int | None = None) -> dict[Key, Cells]:
+        """Count cells, of the requests that started by then. Lets go of the pieces."""
+        found: dict[Key, Cells] = {}
+        for key in sorted(self._pieces):
+            at, judged = map(np.concatenate, zip(*self._pieces.pop(key), strict=True))
+            if until_ns is not None:
+                at, judged = at[at <= until_ns], judged[at <= until_ns]
+            if at.size:
+                found[key] = count_cells(at, judged, grid)
+        return found
+
+    def _times(self) -> Iterator[Ints]:
+        return (at for pieces in self._pieces.values() for at, _ in pieces)
+
+
+def read_judged(
+    engine: Engine,
+    slos: Sequence[Slo],
+    spans: Sequence[Span],
+    into: Gathered,
+    *,
+    facts: str = "facts FINAL",
+    excluded: Sequence[Excluded] = (),
+) -> None:
+    """Judge the requests of some spans of time with the live evaluator's own SQL and add them.
+
+    `facts` is where requests are read from, as `slo.judged_rows` takes it.
+    """
+    if not slos or not spans:
+        return
+    table = engine.arrow(_query(slos, spans, facts, excluded))
+    if not table.num_rows:
+        return
+    names, groups = table.column("slo").to_pylist(), table.column("group").to_pylist()
+    lists = (_parts(table.column(name)) for name in ("starts", "judged"))
+    for name, group, at, judged in zip(names, groups, *lists, strict=True):
+        into.add((name, tuple(group)), at, judged)
+
+
+def count_cells(at: Ints, judged: Codes, grid: Grid) -> Cells:
+    """Sum requests by the cell they started in, whatever order they come in.
+
+    Of requests that started at the same nanosecond, the good ones count as the later.
+    """
+    order = np.lexsort((judged == GOOD, at)) if np.any(np.diff(at) <= 0) else slice(None)
+    at, judged = at[order], judged[order]
+    cell = (at - 1) // (grid.cell_us * 1000) + 1
+    first = np.flatnonzero(np.concatenate((np.ones(1, bool), np.diff(cell) > 0)))
+    bad, total, excluded = (
+        _running(np.add.reduceat(flags, first, dtype=np.int64))
+        for flags in (judged == BAD, judged != EXCLUDED, judged == EXCLUDED)
+    )
+    return Cells(cell[first], bad, total, excluded, _runs(judged, first))
+
+
+def _runs(judged: Codes, first: Ints) -> Ints:
+    """Count, at the end of every cell, the bad requests since the last good one."""
+    bad_so_far = _running(judged == BAD)
+    upto_good = np.maximum.accumulate(np.where(judged == GOOD, bad_so_far[1:], 0))
+    last = np.append(first[1:], judged.size) - 1
+    return np.concatenate((np.zeros(1, np.int64), bad_so_far[last + 1] - upto_good[last]))
+
+
+def _running(counts: npt.NDArray[Any]) -> Ints:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
+
+
+def _query(
+    slos: Sequence[Slo], spans: Sequence[Span], facts: str, excluded: Sequence[Excluded]
+) -> str:
+    # One entry a request: summing them here takes the engine ten times the memory.
+    return f"""
+SELECT slo, group, groupArray(at) AS starts,
+  groupArray(toUInt8(bad * {BAD} + excluded * {EXCLUDED})) AS judged
+FROM ({judged_rows(slos, {FACTS: spans}, excluded, facts)})
+GROUP BY slo, group"""
+
+
+def _parts(column: pa.ChunkedArray) -> Iterator[npt.NDArray[Any]]:
+    for chunk in column.chunks:
+        values, edges = chunk.values.to_numpy(), chunk.offsets.to_numpy()
+        for start, end in pairwise(edges.tolist()):
+            yield values[start:end]

@@ -1,0 +1,99 @@
+"""What a backtest looks at: judged requests of some SLOs, when sources were heard, the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from slo.backtest.cells import Cells, Gathered, Grid, Group, Ints, Key, grid_of, read_judged
+from slo.backtest.heard import ALIVE, Heard, frozen
+from slo.backtest.sweep import Span
+from slo.budget import Count
+from slo.evaluator import windows_of
+from slo.exclusion import Excluded
+from slo.model import Slo
+from slo.windows import NS
+from store.engine import Engine
+
+_DAY_NS = 86_400 * NS
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Counts of every SLO and group; `span` is when verdicts are made, `heard` by whom."""
+
+    cells: Mapping[Key, Cells]
+    grid: Grid
+    span: Span
+    heard: Heard | None = ALIVE
+
+    def groups(self, slo: Slo) -> list[Group]:
+        """List the groups of an SLO; one without groups has one, also without requests."""
+        found = [group for name, group in self.cells if name == slo.name]
+        return found or ([] if slo.group_by else [()])
+
+    def of(self, slo: Slo, group: Group) -> Cells | None:
+        return self.cells.get((slo.name, group))
+
+    def frozen(self, slo: Slo, stale_after: timedelta) -> Ints:
+        span = self.span
+        return frozen(self.heard, slo.window, stale_after, self.grid, span.first, span.end)
+
+    def count(
+        self, slo: Slo, group: Group, length: timedelta, evaluation: int
+    ) -> tuple[Count, int]:
+        """Count judged and excluded requests of the window that ends at an evaluation."""
+        cells = self.of(slo, group)
+        if cells is None:
+            return Count(), 0
+        end, in_cells = evaluation * self.grid.every, self.grid.cells(length)
+        bad, total = cells.window(np.array([end]), in_cells)
+        excluded = cells.excluded_in(end, in_cells)
+        return Count(int(total[0] - bad[0]), int(bad[0])), excluded
+
+
+def grid_for(slos: Iterable[Slo], every: timedelta) -> Grid:
+    """Choose the grid on which every window of these SLOs is whole."""
+    return grid_of(every, {length for slo in slos for length in windows_of(slo)})
+
+
+def make_history(
+    found: Gathered,
+    grid: Grid,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    heard: Heard | None = ALIVE,
+) -> History | None:
+    """Count requests; verdicts from `since` (else the first request) to `until` (else the last).
+
+    None: there is no request. Requests before `since` are in windows all the same, those after
+    `until` are not looked at.
+    """
+    oldest, newest = found.oldest(), found.newest()
+    if oldest is None or newest is None:
+        return None
+    first = grid.first_from(since if since is not None else _moment(oldest))
+    last = grid.last_until(until) if until is not None else grid.first_from(_moment(newest))
+    until_ns = last * grid.every * grid.cell_us * 1000
+    return History(found.cells(grid, until_ns), grid, Span(first, last + 1), heard)
+
+
+def read_store(
+    engine: Engine, slos: Sequence[Slo], excluded: Sequence[Excluded] = ()
+) -> Iterator[Gathered]:
+    """Judge all facts of a store, a day at a time; yields the same, growing, after each day."""
+    found = Gathered()
+    rows = engine.rows("SELECT DISTINCT toDate(start) AS day FROM facts ORDER BY day")
+    for row in rows:
+        day = (row["day"] - _EPOCH.date()).days * _DAY_NS
+        read_judged(engine, slos, [(day, day + _DAY_NS)], found, excluded=excluded)
+        yield found
+
+
+def _moment(nanoseconds: int) -> datetime:
+    """Round up to the microsecond, so that the request is in a window that ends there."""
+    return _EPOCH + timedelta(microseconds=-(-nanoseconds // 1000))

@@ -1,0 +1,66 @@
+"""What if: the same history under other targets and other tiers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from slo.model import Slo
+from slo.tiers import Tier, can_fire, classic, derive
+
+DOCUMENT = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class TierSet:
+    """Named tiers: those of the document, derived ones, the classic ones, or `tiers` as given."""
+
+    name: str
+    tiers: tuple[Tier, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An SLO as it would be; tiers that could never fire there are named, and do not."""
+
+    slo: Slo
+    tiers: str
+    unfireable: tuple[str, ...]
+
+
+def variants(slo: Slo, targets: Sequence[float], sets: Sequence[TierSet]) -> list[Variant]:
+    """List every target with every set of tiers, the document's own first.
+
+    Targets are fractions. A document that leaves its tiers to be derived has them derived anew.
+    """
+    objectives = [slo.objective, *(each for each in targets if each != slo.objective)]
+    return [
+        variant(slo, objective, tiers)
+        for objective in objectives
+        for tiers in (TierSet(DOCUMENT), *sets)
+    ]
+
+
+def variant(slo: Slo, objective: float, tiers: TierSet) -> Variant:
+    chosen = _tiers(slo, objective, tiers)
+    kept = tuple(tier for tier in chosen if can_fire(tier.factor, objective))
+    dead = tuple(tier.name for tier in chosen if not can_fire(tier.factor, objective))
+    return Variant(replace(slo, objective=objective, tiers=kept), tiers.name, dead)
+
+
+def _tiers(slo: Slo, objective: float, tiers: TierSet) -> tuple[Tier, ...]:
+    match tiers.name:
+        case "derived":
+            return derive(objective, slo.window)
+        case "classic":
+            return classic(slo.window)
+        case "document" if slo.tiers != derive(slo.objective, slo.window, _min_bad(slo)):
+            return slo.tiers
+        case "document":
+            return derive(objective, slo.window, _min_bad(slo))
+        case _:
+            return tuple(tier for tier in tiers.tiers if tier.long <= slo.window)
+
+
+def _min_bad(slo: Slo) -> int:
+    return slo.tiers[0].min_bad if slo.tiers else 1
