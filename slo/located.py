@@ -1,7 +1,7 @@
 """YAML (and JSON, its subset) read with the line of every value.
 
-Only plain data comes out: no tags, no merge keys, no repeated keys, a bounded number of nodes.
-Times stay text.
+Only plain data comes out: no tags, no repeated keys, a bounded number of nodes, and no merge keys
+unless they are asked for. Times stay text.
 """
 
 from __future__ import annotations
@@ -50,15 +50,18 @@ class Located:
         return self.data
 
 
-def read_documents(path: Path) -> list[Located]:
-    """Read every document of a file; ConfigError names file, line and what is wrong."""
+def read_documents(path: Path, *, merge: bool = False) -> list[Located]:
+    """Read every document of a file; ConfigError names file, line and what is wrong.
+
+    `merge` lets `<<: *anchor` take in the fields of another mapping.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     loader = yaml.SafeLoader(text)
     try:
-        return list(_documents(loader, str(path)))
+        return list(_documents(loader, str(path), merge=merge))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
@@ -71,8 +74,8 @@ def read_documents(path: Path) -> list[Located]:
         loader.dispose()
 
 
-def _documents(loader: yaml.SafeLoader, file: str) -> Iterator[Located]:
-    reader = _Reader(loader, file)
+def _documents(loader: yaml.SafeLoader, file: str, *, merge: bool) -> Iterator[Located]:
+    reader = _Reader(loader, file, merge=merge)
     while loader.check_node():
         node = loader.get_node()
         if node is not None:
@@ -82,8 +85,9 @@ def _documents(loader: yaml.SafeLoader, file: str) -> Iterator[Located]:
 
 
 class _Reader:
-    def __init__(self, loader: yaml.SafeLoader, file: str) -> None:
+    def __init__(self, loader: yaml.SafeLoader, file: str, *, merge: bool) -> None:
         self._loader = loader
+        self._merge = merge
         self._file = file
         self._count = 0
 
@@ -103,8 +107,12 @@ class _Reader:
     def _mapping(self, node: yaml.MappingNode, line: int) -> Located:
         data: dict[str, Located] = {}
         keys: dict[str, int] = {}
+        merged: list[Located] = []
         for key_node, value_node in node.value:
             key_line = key_node.start_mark.line + 1
+            if self._merge and key_node.tag == "tag:yaml.org,2002:merge":
+                merged += self._merged(value_node)
+                continue
             if not isinstance(key_node, yaml.ScalarNode) or key_node.value == "<<":
                 raise ConfigError(f"{self._file} line {key_line}: a key must be plain text")
             key = self._text(str(key_node.value), key_line)
@@ -114,7 +122,18 @@ class _Reader:
                     f"(first on line {keys[key]}): keep one"
                 )
             data[key], keys[key] = self.located(value_node), key_line
+        for other in merged:
+            data = {**other.data, **data}
+            keys = {**other.keys, **keys}
         return Located(data, line, self._file, keys)
+
+    def _merged(self, node: yaml.Node) -> list[Located]:
+        """Read what a merge key names; of several the first wins."""
+        found = self.located(node)
+        several = found.data if isinstance(found.data, list) else [found]
+        if not all(isinstance(each.data, dict) for each in several):
+            raise ConfigError(f"{self._file} line {found.line}: << merges mappings only")
+        return several
 
     def _scalar(self, node: yaml.Node, line: int) -> Any:
         if node.tag == "tag:yaml.org,2002:timestamp":
