@@ -62,7 +62,8 @@ class WatchdogSettings(Section):
 class AlertSettings(Section):
     """When people are told, and where.
 
-    `keep_firing_for` unset means: the short window of the tier that fired.
+    `keep_firing_for` unset means: the hold of the tier that fired, 30 minutes for an SLO window of
+    30 days or more, and at least its short window.
     `group_wait` collects the groups of one SLO before the first notification; `group_interval`
     spaces news about an incident that is already open, except a louder severity or its end.
     """

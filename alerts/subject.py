@@ -55,7 +55,7 @@ def subject_of(verdict: Verdict, settings: AlertSettings) -> Subject:
 def _reading(verdict: Verdict, tier: TierVerdict | None, settings: AlertSettings) -> Reading:
     match verdict.state:
         case State.STALE:
-            return Unknown(_silence(verdict))
+            return Unknown(_unheard(verdict))
         case State.ABSENT:
             return Unknown("no data has ever arrived")
     # No traffic from a source that is alive is a measurement: nothing burns.
@@ -66,13 +66,16 @@ def _reading(verdict: Verdict, tier: TierVerdict | None, settings: AlertSettings
         severity=Severity(tier.severity),
         tier=tier.name,
         hold_for=settings.pending_for,
-        keep_for=tier.short if keep_for is None else keep_for,
+        keep_for=max(tier.short, tier.hold) if keep_for is None else keep_for,
     )
 
 
-def _silence(verdict: Verdict) -> str:
+def _unheard(verdict: Verdict) -> str:
     if verdict.watermark is None:
         return "the source is silent"
+    unsure = [format_duration(tier.long) for tier in verdict.tiers if not tier.known]
+    if unsure and verdict.watermark > verdict.at - min(tier.long for tier in verdict.tiers):
+        return f"the source was not heard for much of the last {', '.join(unsure)}"
     return f"the source has been silent since {verdict.watermark:%Y-%m-%dT%H:%M:%SZ}"
 
 

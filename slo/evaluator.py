@@ -6,10 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+import numpy as np
+
 from slo.budget import Count, budget_remaining, sli, time_to_exhaustion
-from slo.burn import NO_COUNT, burn_by_window, burn_rate, judge
+from slo.burn import NO_COUNT, burn_by_window, burn_rate, judge_many, verdicts_of
 from slo.calendar import Calendar
 from slo.exclusion import Excluded, Exclusion, resolve
+from slo.guard import RUN_REACH, Tally
 from slo.liveness import Layer, deciding_layer, read_layers
 from slo.model import Slo
 from slo.settings import SloSettings
@@ -59,7 +62,8 @@ class Evaluator:
         Other `exclusions` than those in force show what they would change.
         """
         slos = self._slos
-        layers = read_layers(self._engine, {slo.window for slo in slos}, now)
+        lengths = {length for slo in slos for length in windows_of(slo)}
+        layers = read_layers(self._engine, lengths, now)
         counts = self._count(slos, now, self._exclusions() if exclusions is None else exclusions)
         return [
             verdict for slo in slos for verdict in self._judge(slo, counts[slo.name], layers, now)
@@ -82,7 +86,13 @@ class Evaluator:
             first = min(now - max(lengths), *since) if since else now - max(lengths)
             excluded = resolve(exclusions, alike, first, now + timedelta(microseconds=1))
             found |= count_windows(
-                self._engine, alike, sorted(lengths), now, since=sorted(since), excluded=excluded
+                self._engine,
+                alike,
+                sorted(lengths),
+                now,
+                since=sorted(since),
+                excluded=excluded,
+                reach=RUN_REACH,
             )
         return found
 
@@ -90,11 +100,13 @@ class Evaluator:
         self, slo: Slo, groups: Sequence[GroupCounts], layers: Sequence[Layer], now: datetime
     ) -> list[Verdict]:
         layer = deciding_layer(layers, now - slo.window)
-        if not groups:
-            return [self._verdict(slo, {}, _NOTHING, layer, now)]
+        counted = groups or [_NOTHING]
+        heard = heard_of(slo, layer, self._settings)
         return [
-            self._verdict(slo, dict(zip(slo.group_by, each.group, strict=True)), each, layer, now)
-            for each in groups
+            self._verdict(
+                slo, dict(zip(slo.group_by, each.group, strict=False)), each, tiers, layer, now
+            )
+            for each, tiers in zip(counted, judge_tiers(slo, counted, heard), strict=True)
         ]
 
     def _verdict(
@@ -102,12 +114,12 @@ class Evaluator:
         slo: Slo,
         group: Mapping[str, str],
         counts: GroupCounts,
+        tiers: tuple[TierVerdict, ...],
         layer: Layer | None,
         now: datetime,
     ) -> Verdict:
         whole = counts.windows.get(slo.window, NO_COUNT)
         remaining = budget_remaining(whole, slo.objective)
-        tiers = tuple(judge(tier, counts.windows, slo.objective) for tier in slo.tiers)
         return Verdict(
             slo=slo.name,
             group=group,
@@ -129,7 +141,36 @@ class Evaluator:
             labels=slo.labels,
             annotations=_annotations(slo),
             periods=tuple(_period(each, slo, counts, now) for each in slo.calendars),
+            bad_in_a_row=counts.run,
         )
+
+
+def judge_tiers(
+    slo: Slo, groups: Sequence[GroupCounts], heard: Mapping[timedelta, float]
+) -> list[tuple[TierVerdict, ...]]:
+    """Hold every tier of an SLO against all of its groups; one tuple of verdicts for each group."""
+    windows = {length: _tally(groups, length) for length in windows_of(slo)}
+    run = np.array([each.run for each in groups], np.int64)
+    judged = (
+        verdicts_of(tier, judge_many(tier, slo.objective, windows, run, heard))
+        for tier in slo.tiers
+    )
+    return list(zip(*judged, strict=True)) if slo.tiers else [()] * len(groups)
+
+
+def heard_of(slo: Slo, layer: Layer | None, settings: SloSettings) -> dict[timedelta, float]:
+    """Say which share of a window was heard, of those in which that is too little to tell.
+
+    Too little is less than the floor, unless what is missing is as short as what may pass before
+    a source counts as silent.
+    """
+    heard = {}
+    for length in windows_of(slo):
+        share = (layer.coverage.get(length) if layer else None) or 0.0
+        missing = (1 - share) * length
+        if share < settings.coverage_floor and missing > settings.stale_after:
+            heard[length] = share
+    return heard
 
 
 def windows_of(slo: Slo) -> list[timedelta]:
@@ -151,12 +192,20 @@ def state_of(
         return State.STALE
     if any(tier.burning for tier in tiers):
         return State.BURNING
+    if not all(tier.known for tier in tiers):
+        return State.STALE
     if remaining is None or (tiers and all(tier.long_burn is None for tier in tiers)):
         return State.NO_TRAFFIC
     return State.EXHAUSTED if remaining <= 0 else State.OK
 
 
 _NOTHING = GroupCounts((), {}, 0, {})
+
+
+def _tally(groups: Sequence[GroupCounts], length: timedelta) -> Tally:
+    counts = [each.windows.get(length, NO_COUNT) for each in groups]
+    bad = np.array([count.bad for count in counts], np.int64)
+    return Tally(bad, bad + np.array([count.good for count in counts], np.int64))
 
 
 def _complete(slo: Slo, counts: Mapping[timedelta, Count]) -> dict[timedelta, Count]:

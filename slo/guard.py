@@ -32,6 +32,8 @@ FEW = 5
 SPARSE_PER_HOUR = 150
 """A group with more requests is judged by minutes alone: a dozen fall in five minutes. There
 the newest requests known are the ones that failed fast, while the good ones are still answered."""
+RUN_REACH = timedelta(days=3)
+"""A run of failures is counted that far back, within the SLO's window."""
 
 _COUNTED = timedelta(days=30)
 _HOUR = timedelta(hours=1)

@@ -26,7 +26,8 @@ class State(StrEnum):
     NO_TRAFFIC = "NO_TRAFFIC"
     """The sources are alive and sent no eligible request in any tier's window."""
     STALE = "STALE"
-    """The sources are silent: what is shown is frozen, nothing may fire, resolve or act on it."""
+    """The sources are silent, or were for too much of a window that decides: what is shown is
+    frozen, nothing may fire, resolve or act on it."""
     ABSENT = "ABSENT"
     """No source has ever sent anything."""
 
@@ -97,7 +98,10 @@ class Causes:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Counts are of the budget window; `burn` is keyed by window as people write it ("5m")."""
+    """Counts are of the budget window; `burn` is keyed by window as people write it ("5m").
+
+    `bad_in_a_row` counts the bad requests that started after the last good one.
+    """
 
     slo: str
     group: Mapping[str, str]
@@ -119,6 +123,7 @@ class Verdict:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     periods: tuple[PeriodVerdict, ...] = ()
+    bad_in_a_row: int = 0
     causes: Causes | None = None  # of a burning one
 
     @property

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -23,6 +24,26 @@ def test_hysteresis_is_the_short_window_unless_it_is_set(say: SimpleNamespace) -
     assert isinstance(derived, Burning)
     assert isinstance(fixed, Burning)
     assert (derived.keep_for, fixed.keep_for) == (timedelta(hours=2), timedelta(seconds=3))
+
+
+def test_an_incident_is_held_as_long_as_the_tier_asks(say: SimpleNamespace) -> None:
+    held = replace(say.tier("page"), hold=timedelta(hours=3))
+
+    verdict = say.verdict(State.BURNING, tiers=[held])
+    reading = subject_of(verdict, say.settings(keep_firing_for=None)).reading
+
+    assert isinstance(reading, Burning)
+    assert reading.keep_for == timedelta(hours=3)
+
+
+def test_a_verdict_frozen_by_gaps_says_which_windows_were_not_heard(say: SimpleNamespace) -> None:
+    verdict = say.verdict(
+        State.STALE, tiers=[replace(say.tier("page", burning=False), known=False)]
+    )
+
+    reading = subject_of(replace(verdict, watermark=verdict.at), say.settings()).reading
+
+    assert reading == Unknown("the source was not heard for much of the last 1h")
 
 
 @pytest.mark.parametrize(
