@@ -12,6 +12,7 @@ from base.durations import format_duration, format_instant, parse_duration, pars
 from base.errors import BadInput
 from slo.evaluator import Evaluator
 from slo.series import read_series
+from slo.targets import Targets, targets_of
 from slo.verdict import PeriodVerdict, TierVerdict, Verdict
 from store.engine import Engine
 
@@ -79,6 +80,30 @@ class SlosBody(BaseModel):
     slos: list[SloBody]
 
 
+class LimitBody(BaseModel):
+    """Milliseconds at most: a base, and as much for each token of a kind."""
+
+    base_ms: float
+    per_token_ms: dict[str, float]
+
+
+class TargetsBody(BaseModel):
+    """What one SLO asks of schedulers and autoscalers."""
+
+    slo: str
+    objective: float
+    match: dict[str, list[str]] = Field(description="requests they are for, by column")
+    is_exact: bool = Field(description="false: the SLO asks for more than `match` can say")
+    limits: dict[str, LimitBody] = Field(description="by metric: ttft_ms, tpot_ms, ...")
+    headers: dict[str, str] = Field(
+        description="of a request with the token counts asked about, for a scheduler"
+    )
+
+
+class AllTargetsBody(BaseModel):
+    targets: list[TargetsBody]
+
+
 class SeriesBody(BaseModel):
     """One group; steps without requests are left out."""
 
@@ -110,6 +135,22 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
         moment = _instant(now) if now else clock.now()
         verdicts = evaluator.evaluate(moment)
         return SlosBody(now=format_instant(moment), slos=[body_of(each) for each in verdicts])
+
+    @routes.get("/targets")
+    def targets(
+        prompt_tokens: Annotated[int | None, Query(ge=0)] = None,
+        cached_tokens: Annotated[int | None, Query(ge=0)] = None,
+        completion_tokens: Annotated[int | None, Query(ge=0)] = None,
+    ) -> AllTargetsBody:
+        """List the latency limits of every SLO that has some, with a scheduler's headers."""
+        asked = {
+            "prompt_tokens": prompt_tokens,
+            "cached_tokens": cached_tokens,
+            "completion_tokens": completion_tokens,
+        }
+        tokens = {kind: count for kind, count in asked.items() if count is not None}
+        found = (targets_of(slo) for slo in evaluator.slos)
+        return AllTargetsBody(targets=[_targets(each, tokens) for each in found if each.limits])
 
     @routes.get("/{name}/series")
     def series(
@@ -173,6 +214,20 @@ def body_of(verdict: Verdict) -> SloBody:
         annotations=dict(verdict.annotations),
         periods=[_period(each) for each in verdict.periods],
         at=format_instant(verdict.at),
+    )
+
+
+def _targets(each: Targets, tokens: dict[str, int]) -> TargetsBody:
+    return TargetsBody(
+        slo=each.slo,
+        objective=each.objective,
+        match={column: list(values) for column, values in each.match.items()},
+        is_exact=each.is_exact,
+        limits={
+            metric: LimitBody(base_ms=limit.base_ms, per_token_ms=dict(limit.per_token_ms))
+            for metric, limit in each.limits.items()
+        },
+        headers=each.headers(tokens),
     )
 
 

@@ -11,7 +11,7 @@ from slo.counts import SloCounts
 from slo.evaluator import Evaluator
 from slo.metrics import VerdictGauges
 from slo.model import Slo
-from slo.parse import parse_clauses
+from slo.parse import parse_clauses, parse_filter
 from slo.settings import SloSettings
 from slo.tiers import derive
 from store.engine import Engine
@@ -133,3 +133,32 @@ def test_the_gauges_show_what_is_known_and_nothing_else(evaluator: Evaluator) ->
     assert "NaN" not in text
     gauges([], NOW)
     assert "acme" not in generate_latest(registry).decode()
+
+
+def test_targets_come_from_the_clauses_that_are_judged(engine: Engine) -> None:
+    slo = Slo(
+        name="first-token",
+        objective=0.95,
+        window=timedelta(minutes=30),
+        good=parse_clauses("outcome = 'good' and ttft_ms <= 800 + 0.12 * prompt_tokens"),
+        tiers=(),
+        eligible=parse_filter("route = '/v1/chat/completions'"),
+    )
+    app = FastAPI()
+    evaluator = Evaluator(engine, [slo, SLO], SloSettings())
+    app.include_router(router(engine, evaluator, ManualClock(NOW)))
+
+    body = TestClient(app).get("/api/v1/slos/targets?prompt_tokens=1000").json()
+
+    assert body == {
+        "targets": [
+            {
+                "slo": "first-token",
+                "objective": 0.95,
+                "match": {"route": ["/v1/chat/completions"]},
+                "is_exact": True,
+                "limits": {"ttft_ms": {"base_ms": 800, "per_token_ms": {"prompt_tokens": 0.12}}},
+                "headers": {"x-llm-d-slo-ttft-ms": "920"},
+            }
+        ]
+    }
