@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
@@ -13,7 +14,7 @@ from base.errors import BadInput
 from slo.evaluator import Evaluator
 from slo.series import read_series
 from slo.targets import Targets, targets_of
-from slo.verdict import PeriodVerdict, TierVerdict, Verdict
+from slo.verdict import Causes, PeriodVerdict, TierVerdict, Verdict
 from store.engine import Engine
 
 
@@ -45,6 +46,24 @@ class PeriodBody(BaseModel):
     budget_remaining: float | None
 
 
+class SuspectBody(BaseModel):
+    """A value with more of the bad requests than of all of them, as shares."""
+
+    dimension: str
+    value: str
+    of_bad: float
+    of_all: float
+
+
+class CausesBody(BaseModel):
+    """What a burning group burns on, over its tier's long window, at most six hours."""
+
+    since: str | None
+    reasons: dict[str, float] = Field(description="share of the bad requests, by clause or outcome")
+    suspects: list[SuspectBody] = Field(description="the strongest first; none: it is everywhere")
+    traces: list[str] = Field(description="newest bad requests of the strongest suspect")
+
+
 class SloBody(BaseModel):
     """One SLO and one group. `total` is good + bad; excluded requests are apart."""
 
@@ -70,6 +89,7 @@ class SloBody(BaseModel):
     labels: dict[str, str]
     annotations: dict[str, str]
     periods: list[PeriodBody]
+    causes: CausesBody | None = Field(description="null unless it burns")
     at: str
 
 
@@ -213,7 +233,19 @@ def body_of(verdict: Verdict) -> SloBody:
         labels=dict(verdict.labels),
         annotations=dict(verdict.annotations),
         periods=[_period(each) for each in verdict.periods],
+        causes=_causes(verdict.causes),
         at=format_instant(verdict.at),
+    )
+
+
+def _causes(causes: Causes | None) -> CausesBody | None:
+    if causes is None:
+        return None
+    return CausesBody(
+        since=format_instant(causes.since) if causes.since else None,
+        reasons=dict(causes.reasons),
+        suspects=[SuspectBody(**asdict(each)) for each in causes.suspects],
+        traces=list(causes.traces),
     )
 
 

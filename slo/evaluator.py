@@ -11,6 +11,7 @@ import numpy as np
 from slo.budget import Count, budget_remaining, sli, time_to_exhaustion
 from slo.burn import NO_COUNT, burn_by_window, burn_rate, judge_many, verdicts_of
 from slo.calendar import Calendar
+from slo.causes import LONGEST, CauseFinder
 from slo.exclusion import Excluded, Exclusion, resolve
 from slo.guard import RUN_REACH, Tally
 from slo.liveness import Layer, deciding_layer, read_layers
@@ -27,7 +28,7 @@ SHOWN = (
 
 
 class Evaluator:
-    """Judges every group of every SLO. It reads the store and keeps nothing.
+    """Judges every group of every SLO. It reads the store and keeps nothing that decides.
 
     `exclusions` reads what was said not to count; it is asked at every evaluation.
     """
@@ -43,6 +44,7 @@ class Evaluator:
         self._slos = tuple(documents)
         self._settings = settings
         self._exclusions = exclusions
+        self._causes = CauseFinder(engine)
 
     @property
     def slos(self) -> tuple[Slo, ...]:
@@ -64,9 +66,14 @@ class Evaluator:
         slos = self._slos
         lengths = {length for slo in slos for length in windows_of(slo)}
         layers = read_layers(self._engine, lengths, now)
-        counts = self._count(slos, now, self._exclusions() if exclusions is None else exclusions)
+        left_out = self._exclusions() if exclusions is None else exclusions
+        counts = self._count(slos, now, left_out)
         return [
-            verdict for slo in slos for verdict in self._judge(slo, counts[slo.name], layers, now)
+            verdict
+            for slo in slos
+            for verdict in self._explained(
+                slo, self._judge(slo, counts[slo.name], layers, now), left_out, now
+            )
         ]
 
     def excluded(self, slos: Sequence[Slo], since: datetime, until: datetime) -> list[Excluded]:
@@ -108,6 +115,14 @@ class Evaluator:
             )
             for each, tiers in zip(counted, judge_tiers(slo, counted, heard), strict=True)
         ]
+
+    def _explained(
+        self, slo: Slo, verdicts: list[Verdict], exclusions: Sequence[Exclusion], now: datetime
+    ) -> list[Verdict]:
+        if slo.prometheus is not None:  # only requests of our own have anything to explain with
+            return verdicts
+        excluded = resolve(exclusions, [slo], now - LONGEST, now + timedelta(microseconds=1))
+        return self._causes.explain(slo, verdicts, now, excluded)
 
     def _verdict(
         self,

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from slo.causes import Causes, read_causes
+from base.clock import ManualClock
+from slo.causes import read_causes
+from slo.counts import SloCounts
+from slo.evaluator import Evaluator
 from slo.exclusion import Excluded
 from slo.model import Slo
 from slo.parse import parse_clauses
+from slo.settings import SloSettings
+from slo.tiers import Tier
+from slo.verdict import Causes
 from store.engine import Engine
-from tests.slo.made_facts import EPOCH, fact, put
+from tests.slo.made_facts import EPOCH, alive, fact, put
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 NOW = EPOCH + timedelta(hours=2)
@@ -173,3 +180,25 @@ def test_hostile_names_are_only_names(engine: Engine) -> None:
     causes = explain(engine, CHAT)
 
     assert (causes.suspects[0].dimension, causes.suspects[0].value) == ("feature", name)
+
+
+def test_a_burning_verdict_has_its_causes_and_a_calm_one_none(engine: Engine) -> None:
+    tier = Tier("fast", "page", 2, timedelta(minutes=10), timedelta(minutes=5))
+    slo = replace(CHAT, tiers=(tier,), group_by=("tenant",), window=timedelta(hours=1))
+
+    def fault(row: Row, rng: random.Random) -> None:
+        if row["tenant"] == "acme":
+            failing("replica", "r2")(row, rng)
+
+    rows = traffic(11, fault)
+    put(engine, rows)
+    alive(engine, [NOW - n * MINUTE for n in range(70)])
+    SloCounts(engine, [slo], SloSettings(), ManualClock(NOW)).ensure()
+
+    verdicts = Evaluator(engine, [slo], SloSettings()).evaluate(NOW)
+
+    found = {verdict.group["tenant"]: verdict.causes for verdict in verdicts}
+    assert found["acme"] is not None
+    assert found["acme"].suspects[0].value == "r2"
+    assert found["initech"] is None
+    assert found["umbrella"] is None
