@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 
+from base.durations import format_duration
 from slo.columns import GROUP_COLUMNS
 from slo.expression import Expression, columns_of
 from slo.fields import Fields
 from slo.located import Located
 from slo.parse import Clause
-from slo.tiers import Tier, can_fire, max_burn
+from slo.tiers import Tier, can_fire, derive, max_burn, outage_to_fire
 
 DEFAULT_WINDOW = timedelta(days=30)
 LONGEST_WINDOW = timedelta(days=366)
 SHORTEST_WINDOW = timedelta(minutes=1)
+_LATE = timedelta(minutes=5)
 SMALLEST_SHARE = 1e-9  # of requests: what a double still tells apart by three digits
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,62}[a-z0-9])?")
@@ -96,3 +99,31 @@ def check_tier(tier: Tier, objective: float, window: timedelta, fields: Fields) 
             f"tier {tier.name!r} has a factor below 1: it alerts while the objective is met",
         )  # fmt: skip
     return True
+
+
+def check_classic(
+    tiers: Sequence[Tier], objective: float, window: timedelta, at: Located, fields: Fields
+) -> None:
+    """Refuse classic tiers that could never fire here; warn of those that page late."""
+    derived = {tier.name: tier for tier in derive(objective, window)}
+    dead = [tier for tier in tiers if not can_fire(tier.factor, objective)]
+    for tier in dead:
+        fields.bad(
+            at,
+            f"classic tier {tier.name!r} can never fire: a total outage burns at "
+            f"{max_burn(objective):.4g} and its factor is {tier.factor:g}; write tiers: derived, "
+            f"where it is {derived[tier.name].factor:g}",
+        )
+    late, soon = _until_page(tiers, objective), _until_page(tuple(derived.values()), objective)
+    if not dead and late is not None and soon is not None and late > _LATE:
+        fields.report.warn(
+            fields.what, at,
+            f"the classic tiers page after {format_duration(late)} of a total outage; the derived "
+            f"ones after {format_duration(soon)}: write tiers: derived",
+        )  # fmt: skip
+
+
+def _until_page(tiers: Sequence[Tier], objective: float) -> timedelta | None:
+    times = [outage_to_fire(tier, objective) for tier in tiers if tier.severity == "page"]
+    found = min((each for each in times if each is not None), default=None)
+    return None if found is None else timedelta(seconds=round(found.total_seconds()))

@@ -10,6 +10,7 @@ from base.errors import BadInput
 from slo.calendar import Calendar, read_calendar
 from slo.checks import (
     DEFAULT_WINDOW,
+    check_classic,
     check_name,
     check_objective,
     check_tier,
@@ -22,7 +23,7 @@ from slo.located import Located
 from slo.model import Slo
 from slo.parse import Clause, parse_clauses, parse_filter
 from slo.prometheus.document import read_labels, read_prometheus
-from slo.tiers import MIN_BAD, Tier, derive
+from slo.tiers import MIN_BAD, Tier, classic, derive, hold_of
 from slo.verdict import Severity
 
 DEFAULT_GOOD = "outcome = 'good'"
@@ -157,15 +158,17 @@ def _min_bad(fields: Fields) -> int:
 def _tiers(
     fields: Fields, objective: float | None, window: timedelta, min_bad: int
 ) -> tuple[Tier, ...]:
+    at = fields.take("tiers")
+    named = "derived" if at is None else at.data
+    if isinstance(named, str):
+        return _named_tiers(fields, at or fields.at, named, objective, window, min_bad)
     written = fields.items("tiers")
     if objective is None:
         return ()
-    if fields.at.get("tiers") is None:
-        return derive(objective, window, min_bad)
     tiers: list[Tier] = []
     for item in written:
         each = Fields(item, fields.what, fields.report)
-        tier = _tier(each, min_bad)
+        tier = _tier(each, window, min_bad)
         if tier is None or not check_tier(tier, objective, window, each):
             continue
         if any(tier.name == other.name for other in tiers):
@@ -175,7 +178,21 @@ def _tiers(
     return tuple(tiers)
 
 
-def _tier(fields: Fields, min_bad: int) -> Tier | None:
+def _named_tiers(
+    fields: Fields, at: Located, name: str, objective: float | None, window: timedelta, min_bad: int
+) -> tuple[Tier, ...]:
+    if name not in {"derived", "classic"}:
+        fields.bad(at, f"tiers {name!r} is neither derived nor classic nor a list of tiers")
+    if objective is None:
+        return ()
+    if name != "classic":
+        return derive(objective, window, min_bad)
+    tiers = classic(window, min_bad)
+    check_classic(tiers, objective, window, at, fields)
+    return tiers
+
+
+def _tier(fields: Fields, window: timedelta, min_bad: int) -> Tier | None:
     if not isinstance(fields.at.data, dict):
         fields.bad(fields.at, "a tier is a mapping: {name, severity, factor, long, short}")
         return None
@@ -184,6 +201,7 @@ def _tier(fields: Fields, min_bad: int) -> Tier | None:
     factor = fields.number("factor")
     long = fields.duration("long", required=True)
     short = fields.duration("short", required=True)
+    hold = fields.duration("hold")
     needed = _min_bad(fields) if fields.at.get("min_bad") is not None else min_bad
     fields.take("min_bad")
     fields.refuse_unknown()
@@ -196,4 +214,4 @@ def _tier(fields: Fields, min_bad: int) -> Tier | None:
     if name is None or long is None or short is None:
         return None
     kind: Severity = "ticket" if severity == "ticket" else "page"
-    return Tier(name, kind, factor, long, short, needed)
+    return Tier(name, kind, factor, long, short, needed, hold or hold_of(short, window))

@@ -7,13 +7,14 @@ a twelfth of the lookback is taken, as the classic tiers do.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from slo.checks import check_tier
 from slo.fields import Fields
 from slo.located import Located
 from slo.openslo.objects import Objects, OpenSloObject, read_object
-from slo.tiers import Tier
+from slo.tiers import Tier, hold_of
 
 _EXCEEDS = {"gt", "gte"}
 
@@ -65,7 +66,7 @@ def read_policies(
             continue
         check_tier(tier, objective, window, Fields(item, slo.what, objects.report))
         if all(tier.name != other.name for other in tiers):
-            tiers.append(tier)
+            tiers.append(replace(tier, hold=hold_of(tier.short, window)))
     return tuple(tiers)
 
 
