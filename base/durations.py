@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from base.errors import BadInput
 
@@ -30,6 +31,7 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
+@lru_cache(maxsize=4096)
 def format_duration(span: timedelta) -> str:
     """Write a duration the way it is read: the largest units first, none that is zero."""
     left = round(span.total_seconds() * 1000)
