@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from base.errors import BadInput
 from slo.compile import is_true, to_sql
+from slo.expression_text import write
 from slo.interpret import holds
 from slo.parse import parse_clauses, parse_filter, parse_number
 from store.engine import Engine
@@ -136,6 +137,23 @@ def test_the_engine_and_the_row_interpreter_agree_on_any_condition(
     assert [row["request_id"] for row in answered] == [
         row["request_id"] for row in rows if holds(expression, row)
     ]
+
+
+@given(text=condition)
+@settings(deadline=None)
+def test_what_is_written_reads_back_as_the_same_tree(text: str) -> None:
+    try:
+        expression = parse_filter(text)
+    except BadInput:
+        return
+
+    assert parse_filter(write(expression)) == expression
+
+
+def test_no_more_brackets_are_written_than_are_needed() -> None:
+    text = "ttft_ms <= 800 + 0.12 * (prompt_tokens - cached_tokens) and not (model like 'x%')"
+
+    assert write(parse_filter(text)) == text
 
 
 @pytest.mark.parametrize(

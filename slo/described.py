@@ -1,0 +1,63 @@
+"""What an SLO says, as lines that can be compared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from base.durations import format_duration
+from slo.expression_text import write
+from slo.model import Slo
+from slo.tiers import Tier
+
+
+def describe(slo: Slo) -> dict[str, str]:
+    """Write every field that a document sets or derives, by its path: `good.first token`."""
+    said = {
+        "objective": f"{slo.objective * 100:.10g}",
+        "window": format_duration(slo.window),
+        "group_by": ", ".join(slo.group_by),
+        "calendar": ", ".join(f"{each.period} in {each.zone}" for each in slo.calendars),
+        "eligible": "" if slo.eligible is None else write(slo.eligible),
+        "description": slo.description,
+    }
+    if slo.prometheus is None:
+        said |= {f"good.{clause.name}": write(clause.expression) for clause in slo.good}
+    else:
+        said |= _flat("prometheus", slo.prometheus.counted())
+    said |= {f"tiers.{tier.name}": _tier(tier) for tier in slo.tiers}
+    said |= {f"labels.{name}": value for name, value in slo.labels.items()}
+    said |= {f"annotations.{name}": value for name, value in slo.annotations.items()}
+    return {path: text for path, text in said.items() if text}
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """List what differs, a line each: `objective: 95 -> 99`."""
+    out = []
+    for path in [*before, *(path for path in after if path not in before)]:
+        was, now = before.get(path), after.get(path)
+        if was == now:
+            continue
+        if was is None:
+            out.append(f"{path}: added: {now}")
+        elif now is None:
+            out.append(f"{path}: removed: {was}")
+        else:
+            out.append(f"{path}: {was} -> {now}")
+    return out
+
+
+def _tier(tier: Tier) -> str:
+    return (
+        f"{tier.severity} at {tier.factor:.6g} over {format_duration(tier.long)} and "
+        f"{format_duration(tier.short)}, {tier.min_bad} bad"
+    )
+
+
+def _flat(path: str, value: Any) -> dict[str, str]:
+    if isinstance(value, Mapping):
+        out: dict[str, str] = {}
+        for key, inner in value.items():
+            out |= _flat(f"{path}.{key}", inner)
+        return out
+    return {path: "" if value is None else str(value)}
