@@ -1,8 +1,8 @@
-"""Tables of the control database that judging owns: what was said not to count."""
+"""Tables of the control database that judging owns: document versions, and what does not count."""
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, String, Table, Text
+from sqlalchemy import JSON, Column, Integer, String, Table, Text
 
 from base.db import UtcDateTime, metadata
 
@@ -23,4 +23,15 @@ exclusions = Table(
     Column("approved_at", UtcDateTime),
     Column("reverted_by", String(256)),
     Column("reverted_at", UtcDateTime),
+)
+
+versions = Table(
+    "slo_versions",
+    metadata,
+    Column("slo", String(64), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("said", JSON, nullable=False),
+    Column("changes", JSON, nullable=False),
+    Column("author", String(256), nullable=False),
+    Column("at", UtcDateTime, nullable=False),
 )
