@@ -42,15 +42,22 @@ class History:
         self.bad, self.total = bad.ravel(), (good + bad).ravel()
         self._start = np.repeat(np.arange(good.shape[0]) * self.minutes, self.minutes)
         self._sums = [
-            np.concatenate(([0], np.cumsum(each, dtype=np.int64)))
+            np.concatenate((np.zeros(1, np.int32), np.cumsum(each, dtype=np.int32)))
             for each in (self.bad, self.total)
         ]
+        self._every: dict[timedelta, Tally] = {}
         self.run = self._runs(good.ravel(), rng)
 
     def window(self, length: timedelta, at: Ints) -> Tally:
         first = np.maximum(at + 1 - length // MINUTE, self._start[at])
         bad, total = (sums[at + 1] - sums[first] for sums in self._sums)
         return Tally(bad, total)
+
+    def every(self, length: timedelta) -> Tally:
+        """Count the window that ends with each minute; kept, three of them are asked for often."""
+        if length not in self._every:
+            self._every[length] = self.window(length, np.arange(self.bad.size))
+        return self._every[length]
 
     def _runs(self, good: Ints, rng: np.random.Generator) -> Ints:
         """Count the bad requests since the last good one, at the end of each minute."""
@@ -96,11 +103,10 @@ def plain(tier: Tier, objective: float, history: History, at: Ints) -> Flags:
 def pages(rule: Burning, tiers: Sequence[Tier], objective: float, history: History) -> Flags:
     """Say in which minutes a page tier burns; looked at only where one could."""
     flags = np.zeros(history.bad.size, bool)
-    every = np.arange(history.bad.size)
     for tier in tiers:
         if tier.severity != "page":
             continue
-        long = history.window(tier.long, every)
+        long = history.every(tier.long)
         could = long.bad >= np.maximum(tier.factor * allowance(objective) * long.total, 1)
         if rule is ours:
             could |= history.run >= tier.min_bad
