@@ -64,7 +64,7 @@ def judge_many(
     objective: float,
     windows: Mapping[timedelta, Tally],
     run: Ints,
-    heard: Mapping[timedelta, float] | None = None,
+    heard: Mapping[timedelta, float | Floats] | None = None,
 ) -> Judged:
     """Hold a tier against all windows of its SLO (`slo.evaluator.windows_of`).
 
@@ -111,7 +111,7 @@ def judge(
     objective: float,
     *,
     run: int = 0,
-    heard: Mapping[timedelta, float] | None = None,
+    heard: Mapping[timedelta, float | Floats] | None = None,
 ) -> TierVerdict:
     """Hold a tier against one group at one instant; a window that is not counted is empty."""
     complete = {tier.long: NO_COUNT, tier.short: NO_COUNT, **counts}

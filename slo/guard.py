@@ -81,7 +81,7 @@ def newest(
     short: timedelta,
     long: timedelta,
     sparse: Flags,
-    heard: Mapping[timedelta, float],
+    heard: Mapping[timedelta, float | Floats],
 ) -> tuple[Tally, Floats]:
     """Count what says how things are now, and say which share of it was heard.
 

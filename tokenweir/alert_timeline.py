@@ -19,11 +19,13 @@ from slo.backtest.history import History
 from slo.backtest.sweep import Change, Sight
 from slo.budget import Count, budget_remaining, sli
 from slo.burn import NO_COUNT, burn_rate
-from slo.evaluator import windows_of
+from slo.evaluator import state_of, windows_of
+from slo.liveness import Layer
 from slo.model import Slo
-from slo.verdict import State, TierVerdict, Verdict
+from slo.verdict import TierVerdict, Verdict
 
 NO_VERDICT = Unknown("no verdict in this tick")
+_SILENT = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,25 @@ class AlertTimeline:
     ) -> Verdict:
         slo = self._slo
         whole = counts.get(slo.window, NO_COUNT)
-        state = State.BURNING if any(sight.burning) else State.OK
+        remaining = budget_remaining(whole, slo.objective)
+        tiers = tuple(
+            TierVerdict(
+                name=tier.name,
+                severity=tier.severity,
+                factor=tier.factor,
+                long=tier.long,
+                short=tier.short,
+                long_burn=burn_rate(counts.get(tier.long, NO_COUNT), slo.objective),
+                short_burn=burn_rate(counts.get(tier.short, NO_COUNT), slo.objective),
+                burning=is_burning,
+                known=is_known,
+                hold=tier.hold,
+            )
+            for tier, is_burning, is_known in zip(
+                slo.tiers, sight.burning, sight.known, strict=True
+            )
+        )
+        layer = Layer("", at, at, {})
         return Verdict(
             slo=slo.name,
             group=members,
@@ -155,25 +175,12 @@ class AlertTimeline:
             bad=whole.bad,
             excluded=excluded,
             sli=sli(whole),
-            budget_remaining=budget_remaining(whole, slo.objective),
+            budget_remaining=remaining,
             burn={},
             coverage=None,
             watermark=None,
-            state=State.STALE if sight.is_frozen else state,
-            tiers=tuple(
-                TierVerdict(
-                    name=tier.name,
-                    severity=tier.severity,
-                    factor=tier.factor,
-                    long=tier.long,
-                    short=tier.short,
-                    long_burn=burn_rate(counts.get(tier.long, NO_COUNT), slo.objective),
-                    short_burn=burn_rate(counts.get(tier.short, NO_COUNT), slo.objective),
-                    burning=is_burning,
-                    hold=tier.hold,
-                )
-                for tier, is_burning in zip(slo.tiers, sight.burning, strict=True)
-            ),
+            state=state_of(layer, at + _SILENT if sight.is_frozen else at, tiers, remaining),
+            tiers=tiers,
             bad_reasons={},
             at=at,
             expires_in=None,

@@ -64,6 +64,14 @@ class Grid:
         return np.asarray(-(-cells // self.every), np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """Evaluations [first, end)."""
+
+    first: int
+    end: int
+
+
 def grid_of(every: timedelta, windows: Iterable[timedelta]) -> Grid:
     """Choose the greatest cell that divides all of them."""
     cell = math.gcd(*(span // _MICROSECOND for span in (every, *windows)))

@@ -8,13 +8,22 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from slo.backtest.cells import Cells, Gathered, Grid, Group, Ints, Key, grid_of, read_judged
-from slo.backtest.heard import ALIVE, Heard, frozen
-from slo.backtest.sweep import Span
+from slo.backtest.cells import (
+    Cells,
+    Evaluations,
+    Gathered,
+    Grid,
+    Group,
+    Key,
+    grid_of,
+    read_judged,
+)
+from slo.backtest.heard import ALIVE, Heard, Silence, silence
 from slo.budget import Count
 from slo.evaluator import windows_of
 from slo.exclusion import Excluded
 from slo.model import Slo
+from slo.settings import SloSettings
 from slo.windows import NS
 from store.engine import Engine
 
@@ -28,7 +37,7 @@ class History:
 
     cells: Mapping[Key, Cells]
     grid: Grid
-    span: Span
+    span: Evaluations
     heard: Heard | None = ALIVE
 
     def groups(self, slo: Slo) -> list[Group]:
@@ -39,9 +48,10 @@ class History:
     def of(self, slo: Slo, group: Group) -> Cells | None:
         return self.cells.get((slo.name, group))
 
-    def frozen(self, slo: Slo, stale_after: timedelta) -> Ints:
-        span = self.span
-        return frozen(self.heard, slo.window, stale_after, self.grid, span.first, span.end)
+    def silence(self, slo: Slo, settings: SloSettings) -> Silence:
+        """Find when the sources of an SLO were silent, or heard too little."""
+        windows = windows_of(slo)
+        return silence(self.heard, slo.window, windows, settings, self.grid, self.span)
 
     def count(
         self, slo: Slo, group: Group, length: timedelta, evaluation: int
@@ -79,7 +89,7 @@ def make_history(
     first = grid.first_from(since if since is not None else _moment(oldest))
     last = grid.last_until(until) if until is not None else grid.first_from(_moment(newest))
     until_ns = last * grid.every * grid.cell_us * 1000
-    return History(found.cells(grid, until_ns), grid, Span(first, last + 1), heard)
+    return History(found.cells(grid, until_ns), grid, Evaluations(first, last + 1), heard)
 
 
 def read_store(

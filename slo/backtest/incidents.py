@@ -20,8 +20,7 @@ import numpy as np
 
 from slo.backtest import runs
 from slo.backtest.burning import Floats, burns, changes, long_burns
-from slo.backtest.cells import Cells, Grid, Ints
-from slo.backtest.sweep import Span
+from slo.backtest.cells import Cells, Evaluations, Grid, Ints
 from slo.budget import allowance
 from slo.model import Slo
 from slo.tiers import Tier
@@ -38,7 +37,7 @@ class Stretch:
     bad: int
 
 
-def stretches(slo: Slo, cells: Cells, grid: Grid, span: Span) -> list[Stretch]:
+def stretches(slo: Slo, cells: Cells, grid: Grid, span: Evaluations) -> list[Stretch]:
     """Find the stretches of one group, in order of time."""
     traces = [_trace(slo, tier, cells, grid, span) for tier in slo.tiers if tier.severity == "page"]
     traces = [each for each in traces if each.points.size]
@@ -90,10 +89,10 @@ class _Trace:
     burn: Floats
 
 
-def _trace(slo: Slo, tier: Tier, cells: Cells, grid: Grid, span: Span) -> _Trace:
-    found = long_burns(cells, tier, slo.objective, grid, span.first, span.end)
+def _trace(slo: Slo, tier: Tier, cells: Cells, grid: Grid, span: Evaluations) -> _Trace:
+    found = long_burns(cells, tier, slo.objective, grid, span)
     length = grid.cells(tier.long)
-    points = changes(cells, (length,), grid, found) if found.size else found[:, 0]
+    points = changes(cells, (length,), grid, found)
     bad, total = cells.window(points * grid.every, length)
     return _Trace(tier, found, points, bad, burns(bad, total, slo.objective))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from slo.backtest.cells import Ints
 
@@ -33,28 +34,17 @@ def clipped(runs: Ints, first: int, end: int) -> Ints:
     return joined(np.maximum(runs[:, 0], first), np.minimum(runs[:, 1], end))
 
 
-def without(runs: Ints, taken: Ints) -> Ints:
-    """Take away what lies in `taken`."""
-    out = []
-    for start, end in runs.tolist():
-        at = start
-        for begin, stop in taken.tolist():
-            if stop <= at or begin >= end:
-                continue
-            if begin > at:
-                out.append((at, begin))
-            at = max(at, stop)
-        if at < end:
-            out.append((at, end))
-    return np.array(out, np.int64).reshape(-1, 2)
+def holds(runs: Ints, points: Ints) -> npt.NDArray[np.bool_]:
+    """Say which points lie in a run."""
+    if not runs.size:
+        return np.zeros(points.size, bool)
+    at = np.searchsorted(runs[:, 0], points, side="right") - 1
+    return np.asarray((at >= 0) & (points < runs[np.maximum(at, 0), 1]))
 
 
 def inside(runs: Ints, points: Ints) -> Ints:
     """Keep the points that lie in a run."""
-    if not runs.size:
-        return points[:0]
-    at = np.searchsorted(runs[:, 0], points, side="right") - 1
-    return np.asarray(points[(at >= 0) & (points < runs[np.maximum(at, 0), 1])], np.int64)
+    return np.asarray(points[holds(runs, points)], np.int64)
 
 
 def points_of(runs: Ints) -> Ints:
@@ -69,7 +59,7 @@ def length(runs: Ints) -> int:
     return int((runs[:, 1] - runs[:, 0]).sum())
 
 
-def at_of(flags: np.ndarray) -> Ints:
+def at_of(flags: npt.NDArray[np.bool_]) -> Ints:
     """Turn one flag for each evaluation, from 0, into runs."""
     edges = np.diff(np.concatenate(([0], flags.astype(np.int8), [0])))
     return np.stack((np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)), axis=1)

@@ -6,21 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slo.backtest import runs
-from slo.backtest.burning import held, tier_burns
-from slo.backtest.cells import Cells, Grid, Ints
-from slo.evaluator import windows_of
+from slo.backtest.burning import Watch, held
+from slo.backtest.cells import Cells, Evaluations, Grid, Ints
+from slo.backtest.heard import Silence
 from slo.model import Slo
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What an evaluation sees of a group: tiers that burn, in the document's order.
+    """What an evaluation sees of a group, tiers in the document's order.
 
     `is_frozen`: the sources are silent. `is_there`: the group was seen in the budget window, so
     it has a verdict.
     """
 
     burning: tuple[bool, ...]
+    known: tuple[bool, ...]
     is_frozen: bool
     is_there: bool
 
@@ -33,28 +34,18 @@ class Change:
     sight: Sight
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The evaluations of a backtest: [first, end)."""
-
-    first: int
-    end: int
-
-
-def sweep(slo: Slo, cells: Cells, grid: Grid, span: Span, frozen: Ints) -> list[Change]:
+def sweep(slo: Slo, cells: Cells, grid: Grid, span: Evaluations, silence: Silence) -> list[Change]:
     """Judge one group at every evaluation of the span; returns what changed, and when."""
-    windows = windows_of(slo)
-    tiers = [
-        tier_burns(cells, tier, slo.objective, windows, grid, span.first, span.end)
-        for tier in slo.tiers
-    ]
-    there = runs.clipped(held(cells.at, grid.cells(slo.window), grid), span.first, span.end)
+    watch = Watch(slo, cells, grid, span, silence)
+    tiers = [watch.burning(tier) for tier in slo.tiers]
+    there = held(cells.at, grid.cells(slo.window), grid)
     if not slo.group_by:  # an SLO without groups always has its one verdict
-        there = runs.clipped(runs.whole(span.first, span.end), span.first, span.end)
-    return _changes([*tiers, frozen, there], span)
+        there = runs.whole(span.first, span.end)
+    every = [*(each.runs for each in tiers), *(each.unknown for each in tiers)]
+    return _changes([*every, silence.frozen, there], span)
 
 
-def _changes(every: Sequence[Ints], span: Span) -> list[Change]:
+def _changes(every: Sequence[Ints], span: Evaluations) -> list[Change]:
     edges: list[tuple[int, int, bool]] = []
     for number, found in enumerate(every):
         for start, end in runs.clipped(found, span.first, span.end).tolist():
@@ -63,9 +54,9 @@ def _changes(every: Sequence[Ints], span: Span) -> list[Change]:
     state = [False] * len(every)
     out = [Change(span.first, _sight(state))]
     for evaluation, number, is_on in edges:
-        state[number] = is_on
         if evaluation >= span.end:
             break
+        state[number] = is_on
         if out[-1].evaluation == evaluation:
             out.pop()
         out.append(Change(evaluation, _sight(state)))
@@ -73,4 +64,6 @@ def _changes(every: Sequence[Ints], span: Span) -> list[Change]:
 
 
 def _sight(state: Sequence[bool]) -> Sight:
-    return Sight(tuple(state[:-2]), state[-2], state[-1])
+    tiers = (len(state) - 2) // 2
+    known = tuple(not unknown for unknown in state[tiers:-2])
+    return Sight(tuple(state[:tiers]), known, state[-2], state[-1])

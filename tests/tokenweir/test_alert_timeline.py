@@ -1,0 +1,217 @@
+"""A backtest says what the running server would have: the same alerts, at the same instants."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine as Database
+
+import slo.schema
+import store.schema
+from alerts.engine import AlertEngine
+from alerts.settings import AlertSettings
+from base.clock import ManualClock
+from base.db import metadata, open_engine
+from slo.backtest.cells import Evaluations, Gathered, read_judged
+from slo.backtest.heard import read_heard
+from slo.backtest.history import History, grid_for, make_history
+from slo.backtest.sweep import sweep
+from slo.counts import SloCounts
+from slo.evaluator import Evaluator
+from slo.model import Slo
+from slo.parse import parse_clauses, parse_filter
+from slo.settings import SloSettings
+from slo.tiers import Tier, derive
+from store.engine import Engine
+from store.open import open_engine as open_store
+from tests.slo.conftest import empty
+from tests.slo.made_facts import EPOCH, alive, fact, put
+from tokenweir.alert_timeline import AlertTimeline
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+WINDOW = timedelta(minutes=30)
+START = EPOCH + timedelta(days=1)
+EVER = (0, 2**63 - 1)
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    path: Path = tmp_path_factory.mktemp("store")
+    engine = open_store(f"chdb://{path}")
+    store.schema.create(engine)
+    slo.schema.create(engine)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def engine(opened: Engine) -> Engine:
+    empty(opened)
+    return opened
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    database = open_engine(f"sqlite:///{tmp_path}/control.db")
+    metadata.create_all(database)
+    yield database
+    database.dispose()
+
+
+def documents() -> list[Slo]:
+    chat = parse_filter("route = '/v1/chat/completions'")
+    tiers = (
+        Tier("fast", "page", 6, 60 * SECOND, 20 * SECOND, 5),
+        Tier("slow", "page", 3, 6 * MINUTE, MINUTE, 5),
+        Tier("trickle", "ticket", 1.5, 10 * MINUTE, MINUTE, 3),
+    )
+    return [
+        Slo(
+            "ttft", 0.9, WINDOW, parse_clauses("outcome = 'good' and ttft_ms <= 2000"), tiers,
+            chat, ("tenant",),
+        ),
+        Slo("all", 0.95, WINDOW, parse_clauses("outcome = 'good'"), derive(0.95, WINDOW)),
+        Slo(
+            "short", 0.9, 5 * MINUTE, parse_clauses("ttft_ms <= 2000"),
+            (Tier("only", "page", 2, MINUTE, 10 * SECOND, 2),), None, ("tenant", "model"),
+        ),
+    ]  # fmt: skip
+
+
+def played(seed: int, length: timedelta) -> list[dict[str, Any]]:
+    """Busy, quiet and passing tenants; incidents; excluded requests; starts on whole seconds."""
+    dice = random.Random(seed)
+    rates = {"acme": 1.0, "beta": 0.3, "calm": 0.02, "": 0.05}
+    incidents = [
+        (tenant, begin, begin + SECOND * dice.randint(20, 500), dice.choice([0.3, 0.7, 1]))
+        for tenant in rates
+        for begin in (START + dice.random() * length for _ in range(2))
+    ]
+    gap = START + length * 0.6
+    rows = []
+    for tenant, rate in rates.items():
+        at = START
+        while (at := at + timedelta(seconds=dice.expovariate(rate))) < START + length:
+            begun = at.replace(microsecond=0) if dice.random() < 0.3 else at
+            if gap <= begun < gap + timedelta(minutes=7):
+                continue
+            failing = [p for who, a, b, p in incidents if who == tenant and a <= begun < b]
+            is_bad = dice.random() < (max(failing) if failing else 0.04)
+            rows.append(
+                fact(
+                    begun,
+                    len(rows),
+                    tenant=tenant,
+                    model=dice.choice(["m", "n"]),
+                    outcome=outcome_of(is_bad, dice),
+                    ttft_ms=dice.choice([None, 5000.0]) if is_bad else 100.0,
+                    route="/v1/embeddings" if dice.random() < 0.1 else "/v1/chat/completions",
+                )
+            )
+    return rows
+
+
+def outcome_of(is_bad: bool, dice: random.Random) -> str:
+    if is_bad and dice.random() < 0.7:
+        return "bad"
+    return "excluded" if dice.random() < 0.05 else "good"
+
+
+Entry = tuple[str, tuple[tuple[str, str], ...], str, str, datetime]
+
+
+def live(
+    engine: Engine, db: Database, slos: Sequence[Slo], instants: Sequence[datetime],
+    settings: SloSettings, alert_settings: AlertSettings,
+) -> list[Entry]:  # fmt: skip
+    """Run the real evaluator and the real alert engine on a virtual clock."""
+    clock = ManualClock(instants[0])
+    SloCounts(engine, slos, settings, clock).ensure()
+    evaluator = Evaluator(engine, slos, settings)
+    alerts = AlertEngine(db, (), alert_settings, clock)
+    found: list[Entry] = []
+    for now in instants:
+        clock.advance(now - clock.now())
+        for edge in alerts.tick(evaluator.evaluate(now), now, {each.name for each in slos}):
+            if edge.slo and edge.severity:
+                group = tuple(sorted(edge.group.items()))
+                found.append((edge.slo, group, str(edge.turn), edge.severity, edge.at))
+    return sorted(found)
+
+
+def backtest(
+    slos: Sequence[Slo], history: History, settings: SloSettings, alert_settings: AlertSettings
+) -> list[Entry]:
+    found: list[Entry] = []
+    for each in slos:
+        silence = history.silence(each, settings)
+        for group in history.groups(each):
+            cells = history.of(each, group)
+            assert cells is not None
+            changes = sweep(each, cells, history.grid, history.span, silence)
+            members = tuple(sorted(zip(each.group_by, group, strict=True)))
+            for alert in AlertTimeline(each, history, alert_settings).play(group, changes):
+                found += [
+                    (each.name, members, str(turn.turn), turn.severity,
+                     history.grid.at(turn.evaluation))
+                    for turn in alert.turns
+                ]  # fmt: skip
+    return sorted(found)
+
+
+def read_history(engine: Engine, slos: Sequence[Slo], every: timedelta, heard: Any) -> History:
+    found = Gathered()
+    read_judged(engine, slos, [EVER], found)
+    history = make_history(found, grid_for(slos, every), heard=heard)
+    assert history is not None
+    return history
+
+
+def instants_of(history: History) -> list[datetime]:
+    span: Evaluations = history.span
+    return [history.grid.at(each) for each in range(span.first, span.end)]
+
+
+TOLD = {"fired", "raised", "lowered", "clearing", "returned", "resolved", "froze", "thawed"}
+"""Not what happens before an alert fires: nobody hears of that."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "every", "sources"),
+    [(1, 30, "alive"), (2, 30, "alive"), (3, 7, "alive"), (4, 30, "requests"), (5, 30, "gone")],
+)
+def test_the_alerts_of_a_backtest_are_those_of_the_running_server(
+    engine: Engine, db: Database, seed: int, every: int, sources: str
+) -> None:
+    length = 80 * timedelta(seconds=every)
+    rows = played(seed, length)
+    put(engine, rows)
+    heard = {
+        "alive": [START + 20 * SECOND * n for n in range(int(length / (20 * SECOND)) + 10)],
+        "requests": [datetime.fromtimestamp(row["start"] // 1000 / 1e6, UTC) for row in rows],
+        "gone": [START + 20 * SECOND * n for n in range(100) if n not in range(45, 60)],
+    }[sources]
+    alive(engine, [START - MINUTE, *heard])
+    slos = documents()
+    settings = SloSettings(evaluate_every=timedelta(seconds=every))
+    alert_settings = (
+        AlertSettings(pending_for=45 * SECOND, keep_firing_for=2 * MINUTE)
+        if seed == 2
+        else AlertSettings()
+    )
+
+    history = read_history(
+        engine, slos, settings.evaluate_every, None if sources == "alive" else read_heard(engine)
+    )
+    expected = live(engine, db, slos, instants_of(history), settings, alert_settings)
+    got = backtest(slos, history, settings, alert_settings)
+
+    fired = {(each[0], each[1], each[4]) for each in expected if each[2] == "fired"}
+    assert len(fired) > 3
+    assert [each for each in expected if each[2] in TOLD] == got
