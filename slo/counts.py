@@ -44,7 +44,7 @@ class SloCounts:
         self._settings = settings
         self._clock = clock
         self._lock = threading.Lock()
-        self._slos = tuple(slos)
+        self._slos = _from_facts(slos)
         self._complete: dict[timedelta, Complete] | None = None
         self._day: int | None = None  # the day of the floors
 
@@ -66,7 +66,7 @@ class SloCounts:
     def replace(self, slos: Sequence[Slo]) -> list[str]:
         """Take other SLOs, counting the new definitions."""
         with self._lock:
-            self._slos = tuple(slos)
+            self._slos = _from_facts(slos)
             return self._ensure()
 
     def _ensure(self) -> list[str]:
@@ -154,6 +154,11 @@ class SloCounts:
             self._complete = advance_floors(self._engine, self._complete, now, self._settings)
             self._day = _epoch(now) // _DAY
         return self._complete
+
+
+def _from_facts(slos: Sequence[Slo]) -> tuple[Slo, ...]:
+    """Leave out what is counted elsewhere (`slo.prometheus`)."""
+    return tuple(slo for slo in slos if slo.prometheus is None)
 
 
 def _split(

@@ -54,11 +54,8 @@ def read_layers(engine: Engine, windows: Iterable[timedelta], now: datetime) -> 
             first=row["first"],
             last=row["last"],
             coverage={
-                window: _share(
-                    row[f"covered_{number}"],
-                    max(params[f"from_{number}"], floor_to(row["first"], _MINUTE)),
-                    minute,
-                    fresh=row["last"] > now - window,
+                window: share_of_minutes(
+                    row[f"covered_{number}"], now - window, row["first"], row["last"], now
                 )
                 for number, window in enumerate(ordered)
             },
@@ -71,6 +68,14 @@ def read_layers(engine: Engine, windows: Iterable[timedelta], now: datetime) -> 
 def deciding_layer(layers: Sequence[Layer], since: datetime) -> Layer | None:
     """Choose the outermost layer heard since then, else the outermost ever heard."""
     return next((layer for layer in layers if layer.last > since), layers[0] if layers else None)
+
+
+def share_of_minutes(
+    covered: int, since: datetime, first: datetime, last: datetime, now: datetime
+) -> float | None:
+    """Share of the whole minutes of (since, now], from the first that was ever heard on."""
+    start = max(_first_whole_minute(since), floor_to(first, _MINUTE))
+    return _share(covered, start, floor_to(now, _MINUTE), fresh=last > since)
 
 
 def _share(covered: int, start: datetime, end: datetime, *, fresh: bool) -> float | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
+from slo.prometheus import tables as prometheus_tables
 from store.dialect import for_cluster
 from store.engine import Engine
 
@@ -70,3 +71,4 @@ def create(engine: Engine) -> None:
     for table in TABLES.values():
         added = f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {_TAIL} AFTER excluded_reasons"
         engine.execute(for_cluster(added, engine.cluster))
+    prometheus_tables.create(engine)

@@ -12,6 +12,7 @@ from slo.completeness import read_complete
 from slo.exclusion import Excluded
 from slo.judged_rows import edges_of, judged_rows
 from slo.model import Slo
+from slo.prometheus.buckets import all_written, without_facts
 from slo.schema import TABLES
 from slo.windows import NS, cut_span
 from store.engine import Engine
@@ -53,7 +54,11 @@ def read_series(
     first = -(-int(start.timestamp()) // size) * size
     last = -(-int(end.timestamp()) // size) * size
     complete = read_complete(engine)
+    if slo.prometheus is not None:
+        complete = all_written(complete)
     spans = cut_span(first * NS, last * NS, coarsest, complete, edges_of(excluded))
+    if slo.prometheus is not None:
+        spans = without_facts(spans, complete)
     rows = engine.rows(
         f"SELECT group, toInt64(intDiv(at, {size * NS}) * {size}) AS step, "
         "toInt64(sum(good)) AS g, toInt64(sum(bad)) AS b, toInt64(sum(excluded)) AS x "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from slo.budget import Count
@@ -12,6 +12,7 @@ from slo.completeness import read_complete
 from slo.exclusion import Excluded
 from slo.judged_rows import edges_of, judged_rows
 from slo.model import Slo
+from slo.prometheus.buckets import all_written, without_facts
 from slo.run import run_sql
 from slo.windows import Cut, cut, nanoseconds
 from store.engine import Engine
@@ -52,12 +53,33 @@ def count_windows(
         return {}
     ordered, instants = sorted(set(lengths)), sorted(set(since))
     reach = min(reach or ordered[-1], ordered[-1])
-    pieces = cut(
-        now, {*ordered, reach}, read_complete(engine), since=instants, edges=edges_of(excluded)
-    )
+    complete, edges = read_complete(engine), edges_of(excluded)
+    found: dict[str, list[GroupCounts]] = defaultdict(list)
+    from_facts = [slo for slo in slos if slo.prometheus is None]
+    if from_facts:
+        pieces = cut(now, {*ordered, reach}, complete, since=instants, edges=edges)
+        _count(engine, from_facts, ordered, instants, reach, pieces, excluded, found)
+    from_prometheus = [slo for slo in slos if slo.prometheus is not None]
+    if from_prometheus:
+        written = all_written(complete)
+        pieces = cut(now, {*ordered, reach}, written, since=instants, edges=edges)
+        pieces = replace(pieces, spans=without_facts(pieces.spans, written))
+        _count(engine, from_prometheus, ordered, instants, reach, pieces, excluded, found)
+    return found
+
+
+def _count(
+    engine: Engine,
+    slos: Sequence[Slo],
+    ordered: Sequence[timedelta],
+    instants: Sequence[datetime],
+    reach: timedelta,
+    pieces: Cut,
+    excluded: Sequence[Excluded],
+    found: dict[str, list[GroupCounts]],
+) -> None:
     table = engine.arrow(_query(slos, ordered, instants, reach, pieces, excluded))
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    found: dict[str, list[GroupCounts]] = defaultdict(list)
     for row in range(table.num_rows):
         windows = {
             length: Count(columns[f"g{number}"][row], columns[f"b{number}"][row])
@@ -79,7 +101,6 @@ def count_windows(
                 run=columns["run"][row],
             )
         )
-    return found
 
 
 def _query(

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -261,7 +261,7 @@ def _model_in(annotation: Any) -> tuple[type[BaseModel], bool] | None:
             continue
         found = _model_in(part)
         if found is not None:
-            return found[0], found[1] or get_origin(annotation) is tuple
+            return found[0], found[1] or get_origin(annotation) in {tuple, Mapping}
     return None
 
 
