@@ -50,6 +50,16 @@ class Located:
         return self.data
 
 
+def locate(value: Any, file: str = "", line: int = 1) -> Located:
+    """Give plain data a place, all of it the same."""
+    if isinstance(value, dict):
+        data = {str(key): locate(each, file, line) for key, each in value.items()}
+        return Located(data, line, file, dict.fromkeys(data, line))
+    if isinstance(value, (list, tuple)):
+        return Located([locate(each, file, line) for each in value], line, file)
+    return Located(value, line, file)
+
+
 def read_documents(path: Path, *, merge: bool = False) -> list[Located]:
     """Read every document of a file; ConfigError names file, line and what is wrong.
 

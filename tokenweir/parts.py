@@ -40,6 +40,7 @@ from collector.vocabulary import load as load_vocabulary
 from collector.wal_reader import LogReader
 from dashboards.app import create_app
 from dashboards.deps import Deps
+from slo.counters import RequestCounters
 from slo.counts import SloCounts
 from slo.documents import load as load_slos
 from slo.evaluator import Evaluator
@@ -111,6 +112,7 @@ class Parts:
             self.evaluator,
             [
                 ("gauges", VerdictGauges()),
+                ("counters", RequestCounters(self.store, self.evaluator, clock.now)),
                 ("alerts", lambda verdicts, now: self.alerts.tick(verdicts, now, names)),
                 ("delivery", lambda _verdicts, _now: self.delivery.wake()),
                 ("actions", self.loop.tick),

@@ -43,6 +43,25 @@ def import_command(
     raise typer.Exit(status)
 
 
+@slo_app.command("export")
+def export_command(
+    files: Annotated[list[Path], typer.Argument(help="SLO documents or folders of them.")],
+    form: Annotated[
+        str, typer.Option("--format", help="prometheus (rules) or openslo (v1 documents).")
+    ] = "prometheus",
+    out: Annotated[Path | None, typer.Option(help="File to write to; else printed.")] = None,
+) -> None:
+    """Write SLOs as Prometheus recording and alerting rules, or as OpenSLO v1 documents."""
+    from tokenweir.slo_export import export_slos
+
+    text, warnings = export_slos(files, form)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+    _say(warnings, sys.stderr)
+
+
 def _say(lines: list[str], stream: TextIO) -> None:
     for line in lines:
         print(line, file=stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -21,6 +22,8 @@ from slo.verdict import Severity
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 _MONTHLIKE = {"M": 30, "Q": 91, "Y": 365, "y": 365}
 LONGEST_NAME = 64
+BEYOND = "tokenweir/beyond"
+"""The annotation in which an exported document says what its format has no word for."""
 
 
 class Draft:
@@ -134,8 +137,9 @@ class Draft:
         for key, texts in (("labels", self.labels), ("annotations", self.annotations)):
             if texts:
                 document[key] = dict(texts)
+        document = _with_beyond(document, self.at)
         return Imported(
-            name=self.name,
+            name=str(document["name"]),
             what=self.what,
             file=self.at.file,
             line=self.at.line,
@@ -143,6 +147,23 @@ class Draft:
             notes=tuple(self._notes),
             draft=sli.draft,
         )
+
+
+def _with_beyond(document: dict[str, Any], at: Located) -> dict[str, Any]:
+    """Put back what `tokenweir slo export` noted beside a format that has no word for it."""
+    annotations = dict(document.get("annotations", {}))
+    text = annotations.pop(BEYOND, None)
+    if text is None:
+        return document
+    try:
+        beyond = json.loads(text)
+    except ValueError as error:
+        raise Refusal(at, f"the annotation {BEYOND} is not JSON: {error}") from error
+    if not isinstance(beyond, dict):
+        raise Refusal(at, f"the annotation {BEYOND} is not a mapping of fields")
+    rest = {key: value for key, value in document.items() if key != "annotations"}
+    whole = rest | ({"annotations": annotations} if annotations else {}) | beyond
+    return {key: value for key, value in whole.items() if value is not None}
 
 
 def name_of(*parts: str) -> str:

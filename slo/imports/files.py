@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from base.errors import BadInput, ConfigError
+from slo.fields import Report
 from slo.imports.draft import Draft, string_of
 from slo.imports.openslo import import_slo
 from slo.imports.openslo_alerts import read_condition, read_policy
@@ -16,7 +17,8 @@ from slo.imports.outcome import Imported, Imports, Note, PassedOver, Refusal, Re
 from slo.imports.pyrra import import_pyrra, is_pyrra
 from slo.imports.slo_generator import import_slo_generator, is_slo_generator
 from slo.imports.sloth import AlertWindows, import_sloth, is_sloth, is_windows, read_windows
-from slo.located import Located, read_documents
+from slo.located import Located, locate, read_documents
+from slo.native import read_native
 
 MOST_BYTES = 2 << 20
 _SUFFIXES = {".yaml", ".yml", ".json"}
@@ -114,15 +116,24 @@ class _Importer:
             read_condition(scratch, document)
         self._pass(document, scratch.what, "is no SLO itself: the SLOs that name it take it in")
 
+    def _take(self, found: Imported) -> None:
+        """Take a document in that the reader takes; what it says against one is a refusal."""
+        report = Report()
+        if read_native(locate(dict(found.document), found.file, found.line), report) is None:
+            reason = "; ".join(each.partition(": ")[2] for each in report.problems)
+            self._refused.append(Refused(found.file, found.line, found.what, reason))
+        else:
+            self._imported.append(found)
+
     def _each(self, found: Iterable[Imported | Refusal]) -> None:
         for each in found:
             if isinstance(each, Imported):
-                self._imported.append(each)
+                self._take(each)
             else:
                 self._refuse(each, each.what)
 
     def _one(self, read: Callable[[Located], Imported]) -> Callable[[Located], None]:
-        return lambda document: self._imported.append(read(document))
+        return lambda document: self._take(read(document))
 
     def _take_windows(self, document: Located) -> None:
         self._windows.append(read_windows(document))

@@ -6,8 +6,9 @@ its names: `indicator` or `sli`, `timeWindow` or `timeWindows`, `metricSource` o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from typing import Any
 
 from base.durations import parse_duration
 from base.errors import BadInput
@@ -18,7 +19,7 @@ from slo.imports.openslo_sources import Indicator, read_sli
 from slo.imports.openslo_window import read_time_window
 from slo.imports.outcome import Imported, Refusal
 from slo.imports.sli import slices
-from slo.located import Located
+from slo.located import Located, locate
 
 _METHODS = ("Occurrences", "Timeslices", "RatioTimeslices")
 _DEFAULT_SLICE = timedelta(minutes=1)
@@ -42,6 +43,14 @@ def import_slo(found: Located, objects: Objects) -> Iterator[Imported | Refusal]
         except BadInput as error:
             where = error.at if isinstance(error, Refusal) else at
             yield Refusal(where, str(error), draft.what)
+
+
+def import_plain(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Import one SLO with one objective given as plain data; BadInput if it is refused."""
+    (found,) = import_slo(locate(dict(document)), Objects())
+    if isinstance(found, Refusal):
+        raise found
+    return found.document
 
 
 def _one(draft: Draft, found: Located, number: int, of: int, objects: Objects) -> Imported:

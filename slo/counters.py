@@ -1,0 +1,114 @@
+"""Judged requests as Prometheus counters, for the rules that `tokenweir slo export` writes.
+
+Our own counts can be corrected: a late span makes a good request of last hour a bad one, an
+exclusion takes a night out. A counter must not go back, so each is the highest count that was ever
+true: what was taken away is made up by the next requests of its kind, and a correction shows up
+when it arrives, not where it belongs. Counting begins with the process, as counters do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from base.durations import floor_to
+from base.selfmon import REGISTRY
+from slo.exclusion import Excluded
+from slo.model import Slo
+from slo.verdict import Verdict
+from slo.window_counts import count_windows
+from store.engine import Engine
+
+REQUESTS = "tokenweir_slo_requests_total"
+RESULTS = ("good", "bad", "excluded")
+BORN_AT_ZERO = timedelta(minutes=1)
+"""A new group shows zeros so long: increases are seen only by who has seen the value before."""
+ASKED_WITHIN = timedelta(minutes=10)
+"""Nothing is counted that nobody has scraped for so long."""
+
+_STEP = timedelta(seconds=10)
+
+Key = tuple[str, tuple[str, ...]]
+
+
+class Judged(Protocol):
+    """What is judged and what does not count: the evaluator."""
+
+    @property
+    def slos(self) -> tuple[Slo, ...]: ...
+
+    def excluded(self, slos: Sequence[Slo], since: datetime, until: datetime) -> list[Excluded]: ...
+
+
+class RequestCounters(Collector):
+    """Counts judged requests since the start; call it with each evaluation's verdicts."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        judged: Judged,
+        now: Callable[[], datetime],
+        registry: CollectorRegistry = REGISTRY,
+    ) -> None:
+        self._engine = engine
+        self._judged = judged
+        self._now = now
+        self._since = floor_to(now(), _STEP)
+        self._asked: datetime | None = None
+        self._lock = threading.Lock()
+        self._highest: dict[Key, tuple[int, int, int]] = {}
+        self._born: dict[Key, datetime] = {}
+        self._shown: dict[Key, Mapping[str, str]] = {}
+        registry.register(self)
+
+    def __call__(self, verdicts: Sequence[Verdict], now: datetime) -> None:
+        """Count anew; a group that is in no verdict is not shown, but not forgotten."""
+        if self._asked is None or now - self._asked > ASKED_WITHIN:
+            return
+        slos = [slo for slo in self._judged.slos if slo.prometheus is None]
+        excluded = self._judged.excluded(slos, self._since, now + _STEP)
+        counted = count_windows(
+            self._engine, slos, [_STEP], now, since=[self._since], excluded=excluded
+        )
+        found = {
+            (name, each.group): each.periods[self._since]
+            for name, groups in counted.items()
+            for each in groups
+        }
+        shown = {
+            (verdict.slo, tuple(verdict.group.values())): verdict.group for verdict in verdicts
+        }
+        names = {slo.name for slo in slos}
+        with self._lock:
+            self._shown = {
+                key: group for key, group in shown.items()
+                if key[0] in names and (key in found or key in self._highest)
+            }  # fmt: skip
+            for key, (count, left_out) in found.items():
+                self._born.setdefault(key, now)
+                before = self._highest.get(key, (0, 0, 0))
+                values = (count.good, count.bad, left_out)
+                good, bad, other = (max(pair) for pair in zip(before, values, strict=True))
+                self._highest[key] = (good, bad, other)
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._now()
+        self._asked = now
+        metric = Metric(
+            REQUESTS.removesuffix("_total"),
+            "Requests judged since the start, by SLO, group and result; never goes back.",
+            "counter",
+        )
+        with self._lock:
+            for key, group in self._shown.items():
+                young = now - self._born[key] < BORN_AT_ZERO
+                for result, value in zip(RESULTS, self._highest[key], strict=True):
+                    labels = {"slo": key[0], **group, "result": result}
+                    metric.add_sample(REQUESTS, labels, 0 if young else value)
+        yield metric

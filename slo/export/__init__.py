@@ -1,0 +1,6 @@
+"""SLOs as others read them: Prometheus rules, and OpenSLO v1 documents."""
+
+from slo.export.openslo import to_openslo
+from slo.export.rules import to_rules
+
+__all__ = ["to_openslo", "to_rules"]
