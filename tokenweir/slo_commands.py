@@ -62,6 +62,14 @@ def export_command(
     _say(warnings, sys.stderr)
 
 
+@slo_app.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of native documents, by which editors complete and check them."""
+    from slo.json_schema import text
+
+    sys.stdout.write(text())
+
+
 def _say(lines: list[str], stream: TextIO) -> None:
     for line in lines:
         print(line, file=stream)
