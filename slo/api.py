@@ -85,6 +85,9 @@ class SloBody(BaseModel):
     state: str
     tiers: list[TierBody]
     bad_reasons: dict[str, int]
+    problem: str | None = Field(
+        description="why counts from a Prometheus server may be old or lack something"
+    )
     expires_in: str | None = Field(description="what is left lasts this long at the present burn")
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -229,6 +232,7 @@ def body_of(verdict: Verdict) -> SloBody:
         state=verdict.state.value,
         tiers=[TierBody(**_tier(tier)) for tier in verdict.tiers],
         bad_reasons=dict(verdict.bad_reasons),
+        problem=verdict.problem,
         expires_in=None if verdict.expires_in is None else format_duration(verdict.expires_in),
         labels=dict(verdict.labels),
         annotations=dict(verdict.annotations),

@@ -56,7 +56,7 @@ class CauseFinder:
     ) -> list[Verdict]:
         """Return the verdicts of one SLO, those that burn with what they burn on."""
         burning = {tuple(each.group.values()): each for each in verdicts if _pace(each) is not None}
-        if not burning or slo.prometheus is not None:  # there are no facts behind its counts
+        if not burning:
             self._known.pop(slo.name, None)
             return list(verdicts)
         worst = sorted(burning, key=lambda group: -(_pace(burning[group]) or 0))[:_MOST_GROUPS]

@@ -16,6 +16,7 @@ from slo.exclusion import Excluded, Exclusion, resolve
 from slo.guard import RUN_REACH, Tally
 from slo.liveness import Layer, deciding_layer, read_layers
 from slo.model import Slo
+from slo.prometheus.heard import read_heard, silence_allowed
 from slo.settings import SloSettings
 from slo.verdict import PeriodVerdict, State, TierVerdict, Verdict
 from slo.window_counts import GroupCounts, count_windows
@@ -30,7 +31,8 @@ SHOWN = (
 class Evaluator:
     """Judges every group of every SLO. It reads the store and keeps nothing that decides.
 
-    `exclusions` reads what was said not to count; it is asked at every evaluation.
+    `exclusions` reads what was said not to count, `problems` why the counts of an SLO may lack
+    something; both are asked at every evaluation.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class Evaluator:
         documents: Sequence[Slo],
         settings: SloSettings,
         exclusions: Callable[[], Sequence[Exclusion]] = tuple,
+        problems: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._engine = engine
         self._slos = tuple(documents)
         self._settings = settings
         self._exclusions = exclusions
+        self._problems = problems
         self._causes = CauseFinder(engine)
 
     @property
@@ -65,20 +69,38 @@ class Evaluator:
         """
         slos = self._slos
         lengths = {length for slo in slos for length in windows_of(slo)}
-        layers = read_layers(self._engine, lengths, now)
+        heard = self._heard(slos, lengths, now)
+        problems = self._problems()
         left_out = self._exclusions() if exclusions is None else exclusions
         counts = self._count(slos, now, left_out)
         return [
             verdict
             for slo in slos
             for verdict in self._explained(
-                slo, self._judge(slo, counts[slo.name], layers, now), left_out, now
+                slo,
+                self._judge(slo, counts[slo.name], heard[slo.name], problems.get(slo.name), now),
+                left_out,
+                now,
             )
         ]
 
     def excluded(self, slos: Sequence[Slo], since: datetime, until: datetime) -> list[Excluded]:
         """Say what of these SLOs does not count within [since, until)."""
         return resolve(self._exclusions(), slos, since, until)
+
+    def _heard(
+        self, slos: Sequence[Slo], lengths: set[timedelta], now: datetime
+    ) -> Mapping[str, Layer | None]:
+        """Say for each SLO whose silence would freeze it."""
+        layers = read_layers(self._engine, lengths, now)
+        from_prometheus = [slo for slo in slos if slo.prometheus is not None]
+        found = read_heard(self._engine, from_prometheus, lengths, now)
+        return {
+            slo.name: deciding_layer(layers, now - slo.window)
+            if slo.prometheus is None
+            else found.get(slo.name)
+            for slo in slos
+        }
 
     def _count(
         self, slos: Sequence[Slo], now: datetime, exclusions: Sequence[Exclusion]
@@ -104,14 +126,24 @@ class Evaluator:
         return found
 
     def _judge(
-        self, slo: Slo, groups: Sequence[GroupCounts], layers: Sequence[Layer], now: datetime
+        self,
+        slo: Slo,
+        groups: Sequence[GroupCounts],
+        layer: Layer | None,
+        problem: str | None,
+        now: datetime,
     ) -> list[Verdict]:
-        layer = deciding_layer(layers, now - slo.window)
         counted = groups or [_NOTHING]
         heard = heard_of(slo, layer, self._settings)
         return [
             self._verdict(
-                slo, dict(zip(slo.group_by, each.group, strict=False)), each, tiers, layer, now
+                slo,
+                dict(zip(slo.group_by, each.group, strict=False)),
+                each,
+                tiers,
+                layer,
+                problem,
+                now,
             )
             for each, tiers in zip(counted, judge_tiers(slo, counted, heard), strict=True)
         ]
@@ -131,6 +163,7 @@ class Evaluator:
         counts: GroupCounts,
         tiers: tuple[TierVerdict, ...],
         layer: Layer | None,
+        problem: str | None,
         now: datetime,
     ) -> Verdict:
         whole = counts.windows.get(slo.window, NO_COUNT)
@@ -148,7 +181,7 @@ class Evaluator:
             burn=burn_by_window(_complete(slo, counts.windows), slo.objective),
             coverage=layer.coverage.get(slo.window) if layer else None,
             watermark=layer.last if layer else None,
-            state=state_of(layer, now - self._settings.stale_after, tiers, remaining),
+            state=state_of(layer, now - silence_allowed(slo, self._settings), tiers, remaining),
             tiers=tiers,
             bad_reasons=counts.bad_reasons,
             at=now,
@@ -157,6 +190,7 @@ class Evaluator:
             annotations=_annotations(slo),
             periods=tuple(_period(each, slo, counts, now) for each in slo.calendars),
             bad_in_a_row=counts.run,
+            problem=problem,
         )
 
 
@@ -179,11 +213,11 @@ def heard_of(slo: Slo, layer: Layer | None, settings: SloSettings) -> dict[timed
     Too little is less than the floor, unless what is missing is as short as what may pass before
     a source counts as silent.
     """
-    heard = {}
+    heard, silence = {}, silence_allowed(slo, settings)
     for length in windows_of(slo):
         share = (layer.coverage.get(length) if layer else None) or 0.0
         missing = (1 - share) * length
-        if share < settings.coverage_floor and missing > settings.stale_after:
+        if share < settings.coverage_floor and missing > silence:
             heard[length] = share
     return heard
 

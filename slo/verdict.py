@@ -100,7 +100,8 @@ class Causes:
 class Verdict:
     """Counts are of the budget window; `burn` is keyed by window as people write it ("5m").
 
-    `bad_in_a_row` counts the bad requests that started after the last good one.
+    `bad_in_a_row` counts the bad requests that started after the last good one. `problem` says why
+    the counts may lack something, for SLOs whose events are asked for elsewhere.
     """
 
     slo: str
@@ -125,6 +126,7 @@ class Verdict:
     periods: tuple[PeriodVerdict, ...] = ()
     bad_in_a_row: int = 0
     causes: Causes | None = None  # of a burning one
+    problem: str | None = None
 
     @property
     def total(self) -> int:

@@ -18,6 +18,7 @@ from base.durations import format_duration
 from base.errors import ConfigError, Permanent
 from base.listen import parse_listen
 from slo.documents import load
+from slo.prometheus.source import check as check_servers
 from tokenweir.settings import Settings
 
 
@@ -56,6 +57,7 @@ def _addresses(settings: Settings) -> str:
 
 def _slos(settings: Settings) -> str:
     slos = load(settings.slo_paths)
+    check_servers(slos, settings.slo)
     if not slos:
         return "none (give them with --slo)"
     return ", ".join(f"{s.name} {s.objective:.3%} over {format_duration(s.window)}" for s in slos)

@@ -46,6 +46,7 @@ from slo.documents import load as load_slos
 from slo.evaluator import Evaluator
 from slo.exclusion_book import ExclusionsInForce
 from slo.metrics import VerdictGauges
+from slo.prometheus.source import PrometheusSource
 from store.facts import FactBuilder
 from store.ingest_stats import sender_counts
 from store.open import open_engine as open_store
@@ -90,7 +91,10 @@ class Parts:
         self.dead_letters = DeadLetters(data / DEAD_LETTERS)
         self.pipeline = self._make_pipeline(settings, data, counts)
 
-        self.evaluator = Evaluator(self.store, slos, settings.slo, ExclusionsInForce(self.db))
+        self.prometheus = PrometheusSource(slos, settings.slo, self.store, self.http, clock)
+        self.evaluator = Evaluator(
+            self.store, slos, settings.slo, ExclusionsInForce(self.db), self.prometheus.problems
+        )
         alert_settings = settings.alerts
         if not alert_settings.external_url:
             alert_settings = alert_settings.model_copy(update={"external_url": http_url})
@@ -185,6 +189,7 @@ class Parts:
         self.pipeline.start()
         if self._settings.judging:
             self.delivery.start()
+            self.prometheus.start()
             self.judge.start()
         self.upkeep.start()
         return keda
@@ -195,6 +200,7 @@ class Parts:
         self.upkeep.stop()
         self.pipeline.drain(DRAIN)
         self.judge.stop()
+        self.prometheus.stop()
         self.keda.stop()
         self.delivery.stop()
         self.pipeline.stop()

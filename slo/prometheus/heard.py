@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from base.durations import floor_to
@@ -17,12 +17,14 @@ from store.engine import Engine
 _MINUTE = timedelta(minutes=1)
 
 
-def read_heard(engine: Engine, slos: Sequence[Slo], now: datetime) -> Mapping[str, Layer]:
+def read_heard(
+    engine: Engine, slos: Sequence[Slo], lengths: Iterable[timedelta], now: datetime
+) -> Mapping[str, Layer]:
     """Read, as of `now`, what was heard for each SLO; one of which nothing was has no entry."""
     if not slos:
         return {}
     minute = floor_to(now, _MINUTE)
-    windows = sorted({slo.window for slo in slos})
+    windows = sorted(set(lengths))
     starts = [-(-(now - window).timestamp() // 60) * 60 for window in windows]
     covered = "".join(
         f", toInt64(countIf(minute >= toDateTime({round(start)}, 'UTC') "

@@ -97,9 +97,13 @@ class Poller:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self, timeout_s: float = 20.0) -> None:
-        """Ask the loop to end and wait for the question that is out."""
+    def end(self) -> None:
+        """Ask the loop to end, without waiting for it."""
         self._stop.set()
+
+    def stop(self, timeout_s: float = 20.0) -> None:
+        """End, and wait for the question that is out."""
+        self.end()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 

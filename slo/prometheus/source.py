@@ -98,6 +98,8 @@ class PrometheusSource:
 
     def stop(self) -> None:
         for poller in self._pollers:
+            poller.end()
+        for poller in self._pollers:
             poller.stop()
 
     def problems(self) -> Mapping[str, str]:
