@@ -137,7 +137,9 @@ class Draft:
         for key, texts in (("labels", self.labels), ("annotations", self.annotations)):
             if texts:
                 document[key] = dict(texts)
-        document = _with_beyond(document, self.at)
+        if BEYOND in self.annotations:
+            document = _with_beyond(document, self.at)
+            self._notes = [Note("kept", self.at.line, f"as exported, with its {BEYOND}")]
         return Imported(
             name=str(document["name"]),
             what=self.what,
@@ -152,11 +154,8 @@ class Draft:
 def _with_beyond(document: dict[str, Any], at: Located) -> dict[str, Any]:
     """Put back what `tokenweir slo export` noted beside a format that has no word for it."""
     annotations = dict(document.get("annotations", {}))
-    text = annotations.pop(BEYOND, None)
-    if text is None:
-        return document
     try:
-        beyond = json.loads(text)
+        beyond = json.loads(annotations.pop(BEYOND))
     except ValueError as error:
         raise Refusal(at, f"the annotation {BEYOND} is not JSON: {error}") from error
     if not isinstance(beyond, dict):
