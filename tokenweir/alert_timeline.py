@@ -35,6 +35,7 @@ class Turned:
     evaluation: int
     turn: Turn
     severity: Severity
+    tier: str
 
 
 @dataclass(slots=True)
@@ -51,6 +52,12 @@ class TimedAlert:
     resolved: int | None = None
     summary: str = ""
     turns: list[Turned] = field(default_factory=list)
+
+    @property
+    def page_tier(self) -> str:
+        """Name the tier that made it a page, or the one that fired where none did."""
+        paged = (turn.tier for turn in self.turns if turn.evaluation == self.paged)
+        return next(paged, self.tier)
 
 
 class AlertTimeline:
@@ -196,7 +203,7 @@ class AlertTimeline:
             return  # pending, or calmed before it fired: nobody hears of it
         alert = found[-1]
         severity = state.severity or alert.severity
-        alert.turns.append(Turned(evaluation, turn, severity))
+        alert.turns.append(Turned(evaluation, turn, severity, state.tier or alert.tier))
         alert.severity = max(alert.severity, severity, key=lambda each: each.rank)
         if severity is Severity.PAGE and alert.paged is None:
             alert.paged = evaluation

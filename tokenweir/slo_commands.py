@@ -70,6 +70,89 @@ def schema_command() -> None:
     sys.stdout.write(text())
 
 
+SloFiles = Annotated[
+    list[Path], typer.Option("--slo", help="SLO document or folder of them; repeatable.")
+]
+Facts = Annotated[
+    list[Path] | None, typer.Option(help="Requests, .csv or .parquet, one a row; repeatable.")
+]
+DataFolder = Annotated[
+    Path | None, typer.Option(help="Folder of an instance that does not run, for its requests.")
+]
+Config = Annotated[Path | None, typer.Option(help="tokenweir.yaml, for how live judging is set.")]
+Since = Annotated[
+    str | None, typer.Option("--from", help="First verdict: RFC 3339 or unix seconds.")
+]
+Until = Annotated[str | None, typer.Option("--to", help="Last verdict; later requests are unseen.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+
+
+@slo_app.command("backtest")
+def backtest_command(
+    slo: SloFiles,
+    facts: Facts = None,
+    data: DataFolder = None,
+    since: Since = None,
+    until: Until = None,
+    target: Annotated[
+        list[float] | None, typer.Option(help="What if the target were this %; repeatable.")
+    ] = None,
+    tiers: Annotated[
+        list[str] | None,
+        typer.Option(help="What if the tiers were these: classic, derived or a file; repeatable."),
+    ] = None,
+    incidents: Annotated[
+        Path | None, typer.Option(help="CSV of what really happened, to find false pages.")
+    ] = None,
+    sources: Annotated[
+        str, typer.Option(help="With --facts: sources are alive, or heard only by requests.")
+    ] = "alive",
+    every: Annotated[
+        str | None, typer.Option(help="Time between verdicts, if not slo.evaluate_every.")
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show what SLOs would have said of a history: pages, misses, budgets, other targets and tiers.
+
+    Ends with 1 if rows of a file could not be used; the others were.
+    """
+    from tokenweir.slo_backtest_command import Asked, run_backtest
+    from tokenweir.slo_history import wanted
+
+    asked = Asked(slo, target or (), tiers or (), incidents, as_json)
+    where = wanted(facts, data, config, since=since, until=until, every=every, sources=sources)
+    raise typer.Exit(run_backtest(asked, where))
+
+
+@slo_app.command("plan")
+def plan_command(
+    slo: SloFiles,
+    current: Annotated[
+        list[Path] | None,
+        typer.Option(help="Documents in force; else those of the last `up` on --data. Repeatable."),
+    ] = None,
+    facts: Facts = None,
+    data: DataFolder = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="As of when: RFC 3339 or unix seconds; else the last request."),
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show what new SLO documents would change now: budgets, and alerts that fire or resolve.
+
+    Ends with 0 if nothing gets worse, 2 if a budget is spent or exhausted by it or an alert would
+    fire or get louder, 1 if it cannot be said.
+    """
+    from tokenweir.slo_history import wanted
+    from tokenweir.slo_plan import Asked, run_plan
+
+    asked = Asked(slo, current or (), as_json)
+    raise typer.Exit(run_plan(asked, wanted(facts, data, config, until=at)))
+
+
 def _say(lines: list[str], stream: TextIO) -> None:
     for line in lines:
         print(line, file=stream)

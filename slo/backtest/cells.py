@@ -51,6 +51,9 @@ class Grid:
     def at(self, evaluation: int) -> datetime:
         return _EPOCH + evaluation * self.every * self.cell_us * _MICROSECOND
 
+    def begins(self, cell: int) -> datetime:
+        return _EPOCH + (cell - 1) * self.cell_us * _MICROSECOND
+
     def first_from(self, moment: datetime) -> int:
         """Find the first evaluation at or after an instant."""
         return -(-((moment - _EPOCH) // _MICROSECOND) // (self.cell_us * self.every))
@@ -145,6 +148,10 @@ class Gathered:
 
     def oldest(self) -> int | None:
         return min((int(at.min()) for at in self._times()), default=None)
+
+    def starts_us(self) -> Ints:
+        """List when each SLO's and group's requests started, in microseconds."""
+        return np.concatenate([at // 1000 for at in self._times()] or [np.zeros(0, np.int64)])
 
     def cells(self, grid: Grid, until_ns: int | None = None) -> dict[Key, Cells]:
         """Count cells, of the requests that started by then. Lets go of the pieces."""

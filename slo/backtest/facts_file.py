@@ -7,7 +7,7 @@ NaN are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,17 +54,18 @@ class Reading:
 
 
 def read_facts(
-    paths: Sequence[Path], columns: Sequence[str], reading: Reading
+    paths: Sequence[Path], columns: Sequence[str], reading: Reading, named: Collection[str] = ()
 ) -> Iterator[pa.Table]:
     """Read these columns, in batches that have all of them, `start` in nanoseconds.
 
-    Every column that is known is checked, read or not. BadInput refuses a file as a whole; rows
+    Every column that is known is checked, read or not; `reading` says which of the `named` ones a
+    file lacks. BadInput refuses a file as a whole; rows
     that cannot be used are named in `reading`.
     """
     for path in paths:
         for raw in _blocks(path):
             if raw.first_line <= _FIRST_LINES:
-                _note_columns(path, raw.table.column_names, columns, reading)
+                _note_columns(path, raw.table.column_names, named, reading)
             table, bad = _checked(raw, columns)
             reading.rows += table.num_rows
             reading.bad += len(bad)
@@ -128,14 +129,14 @@ def _known(name: str) -> bool:
 
 
 def _note_columns(
-    path: Path, names: Sequence[str], wanted: Sequence[str], reading: Reading
+    path: Path, names: Sequence[str], wanted: Collection[str], reading: Reading
 ) -> None:
     _check_header(path, names)
     there = {ALIASES.get(name, name) for name in names}
     for name in sorted(set(names)):
         if name != "start" and not _known(name):
             reading.ignored.setdefault(name, []).append(str(path))
-    for name in wanted:
+    for name in sorted(wanted):
         if name not in there:
             reading.missing.setdefault(name, []).append(str(path))
 

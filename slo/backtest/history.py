@@ -27,7 +27,10 @@ from slo.settings import SloSettings
 from slo.windows import NS
 from store.engine import Engine
 
-_DAY_NS = 86_400 * NS
+AT_ONCE = 400_000
+"""Facts that the engine judges at once, but for an hour that has more."""
+
+_HOUR_NS = 3600 * NS
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -93,15 +96,39 @@ def make_history(
 
 
 def read_store(
-    engine: Engine, slos: Sequence[Slo], excluded: Sequence[Excluded] = ()
-) -> Iterator[Gathered]:
-    """Judge all facts of a store, a day at a time; yields the same, growing, after each day."""
-    found = Gathered()
-    rows = engine.rows("SELECT DISTINCT toDate(start) AS day FROM facts ORDER BY day")
-    for row in rows:
-        day = (row["day"] - _EPOCH.date()).days * _DAY_NS
-        read_judged(engine, slos, [(day, day + _DAY_NS)], found, excluded=excluded)
-        yield found
+    engine: Engine, slos: Sequence[Slo], into: Gathered, excluded: Sequence[Excluded] = ()
+) -> Iterator[int]:
+    """Judge all facts of a store, some hours at a time; yields how many were looked at so far."""
+    done = 0
+    rows = engine.rows(
+        "SELECT toInt64(intDiv(toUnixTimestamp64Nano(start), 3600000000000)) AS hour, "
+        "count() AS n FROM facts GROUP BY hour ORDER BY hour"
+    )
+    for hours, count in _pieces([(row["hour"], row["n"]) for row in rows]):
+        span = (hours[0] * _HOUR_NS, (hours[-1] + 1) * _HOUR_NS)  # between them there is nothing
+        read_judged(engine, slos, [span], into, excluded=excluded)
+        done += count
+        yield done
+
+
+def extent_of(engine: Engine) -> tuple[datetime, datetime] | None:
+    """Find from when to when a store has facts."""
+    (row,) = engine.rows("SELECT min(start) AS first, max(start) AS last, count() AS n FROM facts")
+    return (row["first"], row["last"]) if row["n"] else None
+
+
+def _pieces(hours: Sequence[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
+    """Part hours so that the engine holds what it judges at once."""
+    held: list[int] = []
+    facts = 0
+    for hour, count in hours:
+        if held and facts + count > AT_ONCE:
+            yield held, facts
+            held, facts = [], 0
+        held.append(hour)
+        facts += count
+    if held:
+        yield held, facts
 
 
 def _moment(nanoseconds: int) -> datetime:

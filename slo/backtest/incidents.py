@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
@@ -60,13 +61,13 @@ def is_small(stretch: Stretch, grid: Grid) -> bool:
     return stretch.bad < stretch.tier.min_bad or lasted < grid.cells(stretch.tier.short)
 
 
-def onset_us(cells: Cells, tier: Tier, objective: float, grid: Grid, evaluation: int) -> int:
-    """Find when the failures began that burn at an evaluation, in microseconds since the epoch."""
+def onset(cells: Cells, tier: Tier, objective: float, grid: Grid, evaluation: int) -> datetime:
+    """Find when the failures began that burn at an evaluation."""
     last = evaluation * grid.every
     window = np.array([last - grid.cells(tier.long), last])
     start, end = cells.rank(window).tolist()
     if start >= end:
-        return last * grid.cell_us
+        return grid.at(evaluation)
     limit = tier.factor * allowance(objective)
     bad = cells.bad[start : end + 1] - cells.bad[start]
     total = cells.total[start : end + 1] - cells.total[start]
@@ -75,7 +76,7 @@ def onset_us(cells: Cells, tier: Tier, objective: float, grid: Grid, evaluation:
     # The first bad request after the low point: what is good before it is no failure yet.
     failed = np.flatnonzero(np.diff(bad[before:]) > 0)
     first = before + (int(failed[0]) if failed.size else 0)
-    return int(cells.at[start + first] - 1) * grid.cell_us
+    return grid.begins(int(cells.at[start + first]))
 
 
 @dataclass(frozen=True, slots=True)

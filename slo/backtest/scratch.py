@@ -24,15 +24,21 @@ _ALWAYS = ("start", "outcome", "outcome_reason")
 
 
 def columns_read(slos: Iterable[Slo]) -> tuple[str, ...]:
-    """Name the columns of a request that these SLOs look at, in the order of the table."""
-    read: set[str] = set()
+    """Name the columns that judging these SLOs takes, in the order of the table."""
+    read = columns_named(slos)
+    return (*_ALWAYS, *(name for name in COLUMNS if name in read and name not in _ALWAYS))
+
+
+def columns_named(slos: Iterable[Slo]) -> set[str]:
+    """Name the columns of a request that these SLOs look at."""
+    read = {"outcome"}
     for slo in slos:
         read |= {*slo.group_by}
         for clause in slo.good:
             read |= columns_of(clause.expression)
         if slo.eligible is not None:
             read |= columns_of(slo.eligible)
-    return (*_ALWAYS, *(name for name in COLUMNS if name in read and name not in _ALWAYS))
+    return read
 
 
 class Scratch:
