@@ -16,6 +16,7 @@ from slo.exclusion import Excluded, Exclusion, resolve
 from slo.guard import RUN_REACH, Tally
 from slo.liveness import Layer, deciding_layer, read_layers
 from slo.model import Slo
+from slo.outlook import Outlook
 from slo.prometheus.heard import read_heard, silence_allowed
 from slo.settings import SloSettings
 from slo.verdict import PeriodVerdict, State, TierVerdict, Verdict
@@ -49,6 +50,7 @@ class Evaluator:
         self._exclusions = exclusions
         self._problems = problems
         self._causes = CauseFinder(engine)
+        self._outlook = Outlook(engine)
 
     @property
     def slos(self) -> tuple[Slo, ...]:
@@ -151,6 +153,7 @@ class Evaluator:
     def _explained(
         self, slo: Slo, verdicts: list[Verdict], exclusions: Sequence[Exclusion], now: datetime
     ) -> list[Verdict]:
+        verdicts = self._outlook.foresee(slo, verdicts, now, exclusions)
         if slo.prometheus is not None:  # only requests of our own have anything to explain with
             return verdicts
         excluded = resolve(exclusions, [slo], now - LONGEST, now + timedelta(microseconds=1))

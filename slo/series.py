@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from base.durations import format_duration
 from base.errors import BadInput
+from slo.compile import literal
 from slo.completeness import read_complete
 from slo.exclusion import Excluded
 from slo.judged_rows import edges_of, judged_rows
@@ -38,8 +39,9 @@ def read_series(
     end: datetime,
     step: timedelta,
     excluded: Sequence[Excluded] = (),
+    groups: Sequence[tuple[str, ...]] | None = None,
 ) -> list[Series]:
-    """Sum whole steps that begin in [start, end), aligned to the epoch.
+    """Sum whole steps that begin in [start, end), aligned to the epoch; of some groups, or all.
 
     `step` is a multiple of ten seconds. A step without requests has no entry.
     """
@@ -62,7 +64,8 @@ def read_series(
     rows = engine.rows(
         f"SELECT group, toInt64(intDiv(at, {size * NS}) * {size}) AS step, "
         "toInt64(sum(good)) AS g, toInt64(sum(bad)) AS b, toInt64(sum(excluded)) AS x "
-        f"FROM ({judged_rows([slo], spans, excluded)}) GROUP BY group, step ORDER BY group, step"
+        f"FROM ({judged_rows([slo], spans, excluded)}) {_of(groups)}"
+        "GROUP BY group, step ORDER BY group, step"
     )
     found: dict[tuple[str, ...], Series] = {}
     for row in rows:
@@ -75,3 +78,10 @@ def read_series(
         series.bad.append(row["b"])
         series.excluded.append(row["x"])
     return list(found.values())
+
+
+def _of(groups: Sequence[tuple[str, ...]] | None) -> str:
+    if groups is None:
+        return ""
+    members = (f"[{', '.join(map(literal, group))}]" for group in groups)
+    return f"WHERE has(CAST([{', '.join(members)}], 'Array(Array(String))'), group) "

@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
+from slo.forecast import Forecast
+
 Severity = Literal["page", "ticket"]
 
 
@@ -125,6 +127,7 @@ class Verdict:
     annotations: Mapping[str, str]
     periods: tuple[PeriodVerdict, ...] = ()
     bad_in_a_row: int = 0
+    forecast: Forecast | None = None  # of one that spent some or burns
     causes: Causes | None = None  # of a burning one
     problem: str | None = None
 
