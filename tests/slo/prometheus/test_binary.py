@@ -78,7 +78,7 @@ def url(tsdb: Tsdb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )): series
         for key, series in tsdb.series.items()
     })  # fmt: skip
-    with prometheus(folder, "", "--query.max-samples=5000") as at:
+    with prometheus(folder, "", "--query.max-samples=1500") as at:
         yield at
 
 
