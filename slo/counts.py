@@ -10,7 +10,7 @@ where the finer rows are too old to be kept, from facts. What readers do not tak
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from base.clock import Clock
@@ -63,21 +63,39 @@ class SloCounts:
         with self._lock:
             return self._ensure()
 
-    def replace(self, slos: Sequence[Slo]) -> list[str]:
-        """Take other SLOs, counting the new definitions."""
+    def replace(self, slos: Sequence[Slo], switch: Callable[[], None] = lambda: None) -> list[str]:
+        """Take other SLOs: count the new definitions, `switch` the readers, forget the old ones.
+
+        Until `switch` returns, what readers ask for is there and true: nothing that fires resolves
+        because its counts are gone. Returns the names of the SLOs that were counted.
+        """
         with self._lock:
-            self._slos = _from_facts(slos)
-            return self._ensure()
+            before = {_key(slo): slo for slo in self._slos}
+            after = {_key(slo): slo for slo in _from_facts(slos)}
+            self._slos = tuple((before | after).values())
+            counted = self._count_new()
+            switch()
+            self._slos = tuple(after.values())
+            self._forget_others()
+            return counted
 
     def _ensure(self) -> list[str]:
-        wanted = {(slo.name, slo.definition): slo for slo in self._slos}
-        rows = self._engine.rows("SELECT DISTINCT slo, definition FROM slo_built")
-        built = {(row["slo"], row["definition"]) for row in rows}
-        self._forget(built - wanted.keys())
-        new = [slo for key, slo in wanted.items() if key not in built]
+        self._forget_others()
+        return self._count_new()
+
+    def _count_new(self) -> list[str]:
+        built = self._built()
+        new = [slo for slo in self._slos if _key(slo) not in built]
         self._count_all(new)
         self._advance(self._newest(), _FIRST_VERSION)
         return [slo.name for slo in new]
+
+    def _forget_others(self) -> None:
+        self._forget(self._built() - {_key(slo) for slo in self._slos})
+
+    def _built(self) -> set[tuple[str, str]]:
+        rows = self._engine.rows("SELECT DISTINCT slo, definition FROM slo_built")
+        return {(row["slo"], row["definition"]) for row in rows}
 
     def _forget(self, gone: Iterable[tuple[str, str]]) -> None:
         # A definition that comes back is counted anew: while it was gone nothing refreshed it.
@@ -154,6 +172,10 @@ class SloCounts:
             self._complete = advance_floors(self._engine, self._complete, now, self._settings)
             self._day = _epoch(now) // _DAY
         return self._complete
+
+
+def _key(slo: Slo) -> tuple[str, str]:
+    return slo.name, slo.definition
 
 
 def _from_facts(slos: Sequence[Slo]) -> tuple[Slo, ...]:

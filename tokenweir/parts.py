@@ -19,6 +19,7 @@ import dashboards.api
 import slo.api
 import slo.exclusion_api
 import slo.schema
+import slo.version_api
 import store.schema
 from actuators.drivers.build import build_drivers
 from actuators.drivers.keda import KedaServer
@@ -59,6 +60,7 @@ from tokenweir.http import ADDRESSES, add_not_found
 from tokenweir.judge import Judge
 from tokenweir.keys import open_control
 from tokenweir.settings import Settings
+from tokenweir.slo_reload import SloDocuments
 from tokenweir.upkeep import Upkeep
 
 DRAIN = timedelta(seconds=15)
@@ -95,6 +97,10 @@ class Parts:
         self.evaluator = Evaluator(
             self.store, slos, settings.slo, ExclusionsInForce(self.db), self.prometheus.problems
         )
+        self.documents = SloDocuments(
+            settings.slo_paths, counts, self.prometheus, self.evaluator, self.db, clock
+        )
+        self.documents.record_start(slos)
         alert_settings = settings.alerts
         if not alert_settings.external_url:
             alert_settings = alert_settings.model_copy(update={"external_url": http_url})
@@ -111,13 +117,12 @@ class Parts:
             episodes=lambda now: open_episodes(self.db, now),
         )  # fmt: skip
         self.keda = KedaServer(self.drivers.signals, clock, settings.keda)
-        names = {slo.name for slo in slos}
         self.judge = Judge(
             self.evaluator,
             [
                 ("gauges", VerdictGauges()),
                 ("counters", RequestCounters(self.store, self.evaluator, clock.now)),
-                ("alerts", lambda verdicts, now: self.alerts.tick(verdicts, now, names)),
+                ("alerts", lambda verdicts, now: self.alerts.tick(verdicts, now, self._names())),
                 ("delivery", lambda _verdicts, _now: self.delivery.wake()),
                 ("actions", self.loop.tick),
             ],
@@ -145,6 +150,7 @@ class Parts:
         clock = self._clock
         for router in (
             slo.api.router(self.store, self.evaluator, clock),
+            slo.version_api.router(self.db, self.documents.reload),
             slo.exclusion_api.router(self.db, self.evaluator, clock),
             alerts.api.router(self.db, self.alerts, clock),
             alerts.api_v2.router(self.db, self._receivers, clock, self._external_url),
@@ -182,6 +188,9 @@ class Parts:
             verdicts=lambda: self.judge.verdicts,
             slos=lambda: self.evaluator.slos,
         )
+
+    def _names(self) -> set[str]:
+        return {slo.name for slo in self.evaluator.slos}
 
     def start(self) -> str:
         """Begin taking the log in, judging and acting; returns KEDA's bound address."""

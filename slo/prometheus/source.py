@@ -66,30 +66,42 @@ class PrometheusSource:
         http: httpx.Client,
         clock: Clock,
     ) -> None:
-        check(slos, settings)
-        self._slos = tuple(slos)
+        self._settings = settings
+        self._engine = engine
+        self._http = http
+        self._clock = clock
         self._writer = CountWriter(engine, settings, clock)
+        self._is_running = False
+        self._slos: tuple[Slo, ...] = ()
+        self._pollers: list[Poller] = []
+        self._take(slos)
+
+    def _take(self, slos: Sequence[Slo]) -> None:
+        check(slos, self._settings)
+        self._slos = tuple(slos)
         self._pollers = [
-            self._poller(name, some, settings, engine, http, clock)
-            for name, some in servers_of(slos, settings).items()
+            self._poller(name, some) for name, some in servers_of(slos, self._settings).items()
         ]
 
-    @staticmethod
-    def _poller(
-        name: str,
-        slos: Sequence[Slo],
-        settings: SloSettings,
-        engine: Engine,
-        http: httpx.Client,
-        clock: Clock,
-    ) -> Poller:
-        server = settings.prometheus[name]
-        client = PrometheusClient(name, server, http, clock)
+    def _poller(self, name: str, slos: Sequence[Slo]) -> Poller:
+        server = self._settings.prometheus[name]
+        client = PrometheusClient(name, server, self._http, self._clock)
         readers = [(slo, Reader(slo, client, server.replica_labels)) for slo in slos]
-        return Poller(name, readers, CountWriter(engine, settings, clock), server, clock)
+        writer = CountWriter(self._engine, self._settings, self._clock)
+        return Poller(name, readers, writer, server, self._clock)
+
+    def replace(self, slos: Sequence[Slo]) -> None:
+        """Ask for other SLOs from now on. ConfigError, and nothing changes, if that cannot be."""
+        check(slos, self._settings)
+        was_running = self._is_running
+        self.stop()
+        self._take(slos)
+        if was_running:
+            self.start()
 
     def start(self) -> None:
         """Forget what no SLO counts any more, then begin asking."""
+        self._is_running = True
         gone = self._writer.forget_others([slo for slo in self._slos if slo.prometheus])
         if gone:
             log.info("slo_prometheus_forgotten", slos=gone)
@@ -97,6 +109,7 @@ class PrometheusSource:
             poller.start()
 
     def stop(self) -> None:
+        self._is_running = False
         for poller in self._pollers:
             poller.end()
         for poller in self._pollers:

@@ -249,6 +249,25 @@ def test_a_new_definition_is_counted_over_all_facts_and_the_old_one_forgotten(
     assert [row["definition"] for row in definitions] == [stricter.definition]
 
 
+def test_while_documents_change_both_definitions_can_be_read(engine: Engine) -> None:
+    facts = random_facts(random.Random(4), 200, timedelta(hours=5))
+    put(engine, facts)
+    counts = keep(engine, [TTFT])
+    counts.ensure()
+    stricter = make_slo(good="outcome = 'good' and ttft_ms <= 50")
+    now = EPOCH + timedelta(hours=6)
+    seen = []
+
+    def switch() -> None:
+        for slo in (TTFT, stricter):
+            found = count_windows(engine, [slo], [DAY], now)[slo.name]
+            seen.append(counted(found, [DAY]) == expected(slo, facts, [DAY], now))
+
+    counts.replace([stricter], switch)
+
+    assert seen == [True, True]
+
+
 def test_a_batch_of_running_traffic_writes_ten_second_rows_only(engine: Engine) -> None:
     counts = keep(engine, [TTFT])
     counts.ensure()
