@@ -189,4 +189,4 @@ def _canonical(value: Any) -> Any:
     try:
         return format_duration(parse_duration(value))
     except BadInput:
-        return value.strip()
+        return value

@@ -10,13 +10,16 @@ import yaml
 
 from slo.imports.outcome import Imported, Imports
 
+_BREAKS = frozenset("\r\x85\u2028\u2029")
+"""Line breaks to YAML: written as they are they would be read as others."""
+
 
 class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
+    style = '"' if _BREAKS & set(value) else "|" if "\n" in value else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from slo.documents import read
@@ -143,6 +143,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     return document
 
 
+@settings(deadline=None)
 @given(documents())
 def test_what_is_exported_imports_back_to_the_same_slo(document: dict[str, Any]) -> None:
     round_trip(document)

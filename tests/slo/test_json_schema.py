@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slo.fields import Report
@@ -153,6 +153,7 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
     return document
 
 
+@settings(deadline=None)
 @given(damaged())
 def test_the_schema_refuses_nothing_that_the_reader_takes(document: dict[str, Any]) -> None:
     assert fits(document) or not reads(document)
