@@ -61,6 +61,11 @@ def read(paths: Sequence[Path | str]) -> Loaded:
     )
 
 
+def files_of(paths: Sequence[Path | str]) -> list[Path]:
+    """List the files that reading these paths reads."""
+    return list(_files(paths, Report()))
+
+
 def _files(paths: Sequence[Path | str], report: Report) -> Iterator[Path]:
     for path in map(Path, paths):
         if path.is_dir():

@@ -153,6 +153,28 @@ def plan_command(
     raise typer.Exit(run_plan(asked, wanted(facts, data, config, until=at)))
 
 
+@slo_app.command("lint")
+def lint_command(
+    files: Annotated[list[Path], typer.Argument(help="SLO documents or folders of them.")],
+    facts: Facts = None,
+    data: DataFolder = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with 1 if there are warnings.")
+    ] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Find what is wrong or doubtful in SLO documents, with requests also what they never meet.
+
+    Ends with 0 if nothing is wrong, 2 with errors, 1 with warnings under --strict.
+    """
+    from tokenweir.slo_history import wanted
+    from tokenweir.slo_lint import Asked, run_lint
+
+    where = wanted(facts, data, config) if facts or data else None
+    raise typer.Exit(run_lint(Asked(files, strict, as_json), where))
+
+
 def _say(lines: list[str], stream: TextIO) -> None:
     for line in lines:
         print(line, file=stream)

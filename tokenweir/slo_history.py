@@ -35,6 +35,9 @@ from tokenweir.settings import Settings, load_settings
 Told = Callable[[str], None]
 """Hears what is being done, for people who wait."""
 
+Look = Callable[[str], None]
+"""Is told where a batch of requests can be read, as SQL."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -75,7 +78,7 @@ class Source:
 
     engine: Engine
     settings: Settings
-    judge: Callable[[Sequence[Slo], Told], Gathered]
+    judge: Callable[[Sequence[Slo], Told, Look | None], Gathered]
     heard: Callable[[Gathered], Heard | None]
     reading: Reading = field(default_factory=Reading)
 
@@ -101,12 +104,13 @@ def load(
     wanted: Wanted,
     told: Told,
     variants: Sequence[Slo] = (),
+    also: Look | None = None,
 ) -> History | None:
     """Judge every request and lay it out in time; None where there is none.
 
-    The windows of `variants` can be counted as well.
+    The windows of `variants` can be counted as well; `also` looks at each batch of requests.
     """
-    found = source.judge(slos, told)
+    found = source.judge(slos, told, also)
     heard = source.heard(found)
     every = wanted.every or source.settings.slo.evaluate_every
     grid = grid_for([*slos, *variants], every)
@@ -123,12 +127,12 @@ def _of_files(wanted: Wanted) -> Iterator[Source]:
             store.schema.create(engine)
             slo.schema.create(engine)
 
-            def judge(slos: Sequence[Slo], told: Told) -> Gathered:
+            def judge(slos: Sequence[Slo], told: Told, also: Look | None) -> Gathered:
                 columns = columns_read(slos)
                 batches = read_facts(wanted.facts, columns, reading, columns_named(slos))
                 with Scratch(engine, columns) as scratch:
                     told_batches = _telling(batches, told)
-                    return judge_batches(scratch, engine, slos, told_batches)
+                    return judge_batches(scratch, engine, slos, told_batches, also)
 
             def heard(found: Gathered) -> Heard | None:
                 return ALIVE if wanted.sources == "alive" else heard_by_requests(found.starts_us())
@@ -159,12 +163,12 @@ def _of_folder(wanted: Wanted, data: Path) -> Iterator[Source]:
         reading = Reading()
         try:
 
-            def judge(slos: Sequence[Slo], told: Told) -> Gathered:
+            def judge(slos: Sequence[Slo], told: Told, also: Look | None) -> Gathered:
                 found = Gathered()
                 extent = extent_of(engine)
                 if extent is not None:
                     excluded = _excluded(settings, slos, *extent)
-                    for reading.rows in read_store(engine, slos, found, excluded):
+                    for reading.rows in read_store(engine, slos, found, excluded, also):
                         told(f"{reading.rows:,} requests judged")
                 return found
 

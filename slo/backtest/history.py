@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -96,9 +96,16 @@ def make_history(
 
 
 def read_store(
-    engine: Engine, slos: Sequence[Slo], into: Gathered, excluded: Sequence[Excluded] = ()
+    engine: Engine,
+    slos: Sequence[Slo],
+    into: Gathered,
+    excluded: Sequence[Excluded] = (),
+    also: Callable[[str], None] | None = None,
 ) -> Iterator[int]:
-    """Judge all facts of a store, some hours at a time; yields how many were looked at so far."""
+    """Judge all facts of a store, some hours at a time; yields how many were looked at so far.
+
+    `also` is told where each piece can be read.
+    """
     done = 0
     rows = engine.rows(
         "SELECT toInt64(intDiv(toUnixTimestamp64Nano(start), 3600000000000)) AS hour, "
@@ -107,6 +114,12 @@ def read_store(
     for hours, count in _pieces([(row["hour"], row["n"]) for row in rows]):
         span = (hours[0] * _HOUR_NS, (hours[-1] + 1) * _HOUR_NS)  # between them there is nothing
         read_judged(engine, slos, [span], into, excluded=excluded)
+        if also is not None:
+            also(
+                "(SELECT * FROM facts FINAL "
+                f"WHERE start >= fromUnixTimestamp64Nano(toInt64({span[0]}), 'UTC') "
+                f"AND start < fromUnixTimestamp64Nano(toInt64({span[1]}), 'UTC'))"
+            )
         done += count
         yield done
 

@@ -6,7 +6,7 @@ not say is NULL in it: `facts` itself never lacks an outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 import pyarrow as pa
@@ -71,12 +71,21 @@ class Scratch:
 
 
 def judge_batches(
-    scratch: Scratch, engine: Engine, slos: Sequence[Slo], batches: Iterable[pa.Table]
+    scratch: Scratch,
+    engine: Engine,
+    slos: Sequence[Slo],
+    batches: Iterable[pa.Table],
+    also: Callable[[str], None] | None = None,
 ) -> Gathered:
-    """Judge every batch; the order of requests and batches does not matter."""
+    """Judge every batch; the order of requests and batches does not matter.
+
+    `also` is told where each batch can be read, while it is there.
+    """
     found = Gathered()
     for batch in batches:
         scratch.fill(batch)
+        if also is not None:
+            also(TABLE)
         read_judged(engine, slos, [EVER], found, facts=TABLE)
     return found
 
