@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +23,7 @@ from slo.prometheus.client import Asks
 from slo.prometheus.fetch import target_of
 from slo.prometheus.increases import FORGET_MS, Last
 from slo.prometheus.selector import Selector
-from slo.prometheus.series import Identity, Series, identity, read_series
+from slo.prometheus.series import Identity, Series, Times, read_series
 
 RECENT_MS = 300_000
 _TARGETS_AT_ONCE = 50
@@ -38,7 +39,8 @@ class Births:
     created: Selector | None
     siblings: Sequence[Mapping[Identity, Series]]
     before: Sequence[Mapping[Identity, Last]]
-    _heard: dict[Target, np.ndarray] = field(default_factory=dict)
+    _scraped: dict[Target, list[Times]] | None = None
+    _heard: dict[Target, Times] = field(default_factory=dict)
     _up: dict[Target, Series] | None = None
     _started: dict[Target, Series] = field(default_factory=dict)
     _created: dict[Identity, Series] | None = None
@@ -55,21 +57,17 @@ class Births:
             self._created = {} if self.created is None else self._ask(str(self.created))
         return _is_recent(self._created.get(key), at)
 
-    def _times(self, target: Target) -> np.ndarray:
+    def _times(self, target: Target) -> Times:
+        """List when anything of a target was scraped."""
+        if self._scraped is None:
+            self._scraped = defaultdict(list)
+            for found, known in zip(self.siblings, self.before, strict=True):
+                for key, series in found.items():
+                    self._scraped[target_of(key)].append(series.at)
+                for key, last in known.items():
+                    self._scraped[target_of(key)].append(np.array([last.at], np.int64))
         if target not in self._heard:
-            found = [
-                series.at
-                for each in self.siblings
-                for key, series in each.items()
-                if target_of(key) == target
-            ]
-            last = [
-                each.at
-                for known in self.before
-                for key, each in known.items()
-                if target_of(key) == target
-            ]
-            self._heard[target] = np.unique(np.concatenate([*found, np.array(last, np.int64)]))
+            self._heard[target] = np.unique(np.concatenate(self._scraped[target]))
         return self._heard[target]
 
     def _was_up(self, target: Target, at: int) -> bool:
@@ -127,6 +125,3 @@ def _is_recent(series: Series | None, at: int) -> bool:
 
 def _one_of(values: Iterable[str]) -> str:
     return "|".join(re.escape(value) for value in sorted(set(values)))
-
-
-__all__ = ["Births", "created_of", "identity"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -26,7 +26,7 @@ from base.errors import ConfigError, Permanent, Retryable
 from base.outbound import redact_url
 from slo.settings import PrometheusSettings
 
-MOST_BYTES = 64 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
 """Of one answer, unpacked; a larger one is asked for in pieces."""
 
 SHORTEST_MS = 60_000
@@ -44,13 +44,16 @@ class TooMuch(Retryable):
 
 
 class Asks(Protocol):
-    """Answers over a span of time in milliseconds, [start, end); series as the API writes them."""
+    """Answers over a span of time in milliseconds, [start, end); series as the API writes them.
 
-    def samples(self, selector: str, start: int, end: int) -> list[dict[str, Any]]:
+    What is long comes in pieces: a series may come several times, with other samples.
+    """
+
+    def samples(self, selector: str, start: int, end: int) -> Iterable[dict[str, Any]]:
         """Return the samples themselves."""
         ...
 
-    def steps(self, query: str, start: int, end: int, step: int) -> list[dict[str, Any]]:
+    def steps(self, query: str, start: int, end: int, step: int) -> Iterable[dict[str, Any]]:
         """Evaluate at start, start + step, … before end."""
         ...
 
@@ -100,7 +103,7 @@ class PrometheusClient:
         self._clock = clock
         self._longest: dict[str, int] = {}  # by question: the span that was answered at once
 
-    def samples(self, selector: str, start: int, end: int) -> list[dict[str, Any]]:
+    def samples(self, selector: str, start: int, end: int) -> Iterator[dict[str, Any]]:
         def ask(first: int, last: int) -> list[dict[str, Any]]:
             # [start, end) exactly: an older server also takes the sample at the open end, and
             # what lies outside is left out by the reader.
@@ -109,7 +112,7 @@ class PrometheusClient:
 
         return self._in_pieces(selector, start, end, ask)
 
-    def steps(self, query: str, start: int, end: int, step: int) -> list[dict[str, Any]]:
+    def steps(self, query: str, start: int, end: int, step: int) -> Iterator[dict[str, Any]]:
         def ask(first: int, last: int) -> list[dict[str, Any]]:
             first = start + -(-(first - start) // step) * step
             if first >= last:
@@ -125,15 +128,14 @@ class PrometheusClient:
 
     def _in_pieces(
         self, question: str, start: int, end: int, ask: Callable[[int, int], list[_T]]
-    ) -> list[_T]:
+    ) -> Iterator[_T]:
         """Ask for the whole span, or for halves of it where that is too much."""
-        found: list[_T] = []
         at = start
         while at < end:
             longest = self._longest.get(question, end - start)
             last = min(at + longest, end)
             try:
-                found += ask(at, last)
+                found = ask(at, last)
             except TooMuch as error:
                 if last - at <= SHORTEST_MS:
                     span = format_duration(timedelta(milliseconds=last - at))
@@ -142,10 +144,10 @@ class PrometheusClient:
                     ) from None
                 self._longest[question] = max(SHORTEST_MS, (last - at) // 2)
                 continue
+            yield from found
             at = last
             if question in self._longest:  # it may do more when it is less busy
                 self._longest[question] += max(1, longest // 8)
-        return found
 
     def _result(self, path: str, form: Mapping[str, str], kind: str) -> list[dict[str, Any]]:
         status, headers, body = self._post(path, form)

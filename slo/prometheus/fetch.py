@@ -13,7 +13,6 @@ from slo.prometheus.selector import Matcher, Selector
 from slo.prometheus.series import (
     Identity,
     Series,
-    identity,
     joined,
     read_histograms,
     read_series,
@@ -126,7 +125,7 @@ class Fetcher:
         )
 
     def _native(self, events: Histogram, start: int, end: int) -> Fetched:
-        result = self._asks.samples(str(events.selector), start, end)
+        result = list(self._asks.samples(str(events.selector), start, end))
         total = read_histograms(
             result, start, end, events.threshold, replica_labels=self._replica_labels
         )
@@ -179,6 +178,3 @@ def _up_to_where_both_are_known(
 
 
 _ARRIVES_WITHIN_MS = 300_000
-
-
-__all__ = ["Fetched", "Fetcher", "identity", "target_of"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -59,15 +58,16 @@ def read_series(
     Pieces of one series are joined, a time counts once, what is not finite is left out (a
     staleness marker is a NaN). Of several replicas one is taken at a time.
     """
-    replicas: dict[Identity, dict[Identity, list[tuple[int, float]]]] = {}
+    replicas: dict[Identity, dict[Identity, list[tuple[Times, Values]]]] = {}
     for each in result:
         labels = _labels(each)
         known = replicas.setdefault(identity(labels, replica_labels), {})
-        samples = known.setdefault(identity(labels), [])
-        for at, text in _pairs(each, "values"):
-            value = float(text)
-            if start <= at < end and math.isfinite(value):
-                samples.append((at, value))
+        pairs = each.get("values") or ()
+        at = np.array([round(pair[0] * 1000) for pair in pairs], np.int64)
+        values = np.array([float(pair[1]) for pair in pairs], np.float64)
+        kept = (at >= start) & (at < end) & np.isfinite(values)
+        if kept.any():
+            known.setdefault(identity(labels), []).append((at[kept], values[kept]))
     return {
         key: series
         for key, found in replicas.items()
@@ -118,31 +118,33 @@ def _under(histogram: Mapping[str, Any], threshold: float) -> float:
 
 
 def _series(
-    key: Identity, replicas: Sequence[Sequence[tuple[int, float]]], start: int, end: int
+    key: Identity, replicas: Sequence[Sequence[tuple[Times, Values]]], start: int, end: int
 ) -> Series | None:
-    tidy = [dict(sorted(samples)) for samples in replicas if samples]
+    tidy = [_in_order(pieces) for pieces in replicas if pieces]
     if not tidy:
         return None
-    samples = tidy[0] if len(tidy) == 1 else _one_at_a_time(tidy, start, end)
-    at = np.fromiter(samples.keys(), np.int64, len(samples))
-    values = np.fromiter(samples.values(), np.float64, len(samples))
+    at, values = tidy[0]
+    for other in tidy[1:]:
+        at, values = _with_stand_in((at, values), other, start, end)
     return Series(dict(key), at, values[np.newaxis], merged=len(tidy) > 1)
 
 
-def _one_at_a_time(
-    replicas: Sequence[Mapping[int, float]], start: int, end: int
-) -> dict[int, float]:
-    """Follow the first replica; where it is silent, another fills the gap."""
-    taken = dict(replicas[0])
-    for other in replicas[1:]:
-        edges = (start - _AS_ONE_MS, *sorted(taken), end + _AS_ONE_MS)
-        gaps = [pair for pair in pairwise(edges) if pair[1] - pair[0] > HANDOVER_MS]
-        taken |= {
-            at: value
-            for at, value in other.items()
-            if any(before + _AS_ONE_MS < at < after - _AS_ONE_MS for before, after in gaps)
-        }
-    return dict(sorted(taken.items()))
+def _in_order(pieces: Sequence[tuple[Times, Values]]) -> tuple[Times, Values]:
+    """Join pieces; of samples of one time the first counts."""
+    at, first = np.unique(np.concatenate([piece[0] for piece in pieces]), return_index=True)
+    return at, np.concatenate([piece[1] for piece in pieces])[first]
+
+
+def _with_stand_in(
+    taken: tuple[Times, Values], other: tuple[Times, Values], start: int, end: int
+) -> tuple[Times, Values]:
+    """Follow one replica; where it is silent, another fills the gap."""
+    edges = (start - _AS_ONE_MS, *taken[0].tolist(), end + _AS_ONE_MS)
+    inside = np.zeros(other[0].size, bool)
+    for before, after in pairwise(edges):
+        if after - before > HANDOVER_MS:
+            inside |= (other[0] > before + _AS_ONE_MS) & (other[0] < after - _AS_ONE_MS)
+    return _in_order([taken, (other[0][inside], other[1][inside])])
 
 
 def _labels(each: Mapping[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -93,7 +93,7 @@ def client(url: str, http: httpx.Client, **given: object) -> PrometheusClient:
     return PrometheusClient("main", settings, http, SystemClock())
 
 
-def plain(result: list[dict[str, object]]) -> dict[str, object]:
+def plain(result: Iterable[dict[str, object]]) -> dict[str, object]:
     """Series by labels; values as numbers, since 3 may be written 3 or 3.0."""
     found = {}
     for each in result:
