@@ -12,6 +12,7 @@ from base.clock import Clock
 from base.durations import format_duration, format_instant, parse_duration, parse_instant
 from base.errors import BadInput
 from slo.evaluator import Evaluator
+from slo.forecast import Forecast
 from slo.series import read_series
 from slo.targets import Targets, targets_of
 from slo.verdict import Causes, PeriodVerdict, TierVerdict, Verdict
@@ -27,8 +28,19 @@ class TierBody(BaseModel):
     long: str
     short: str
     long_burn: float | None
-    short_burn: float | None
+    short_burn: float | None = Field(description="of the newest requests, further back if few")
     burning: bool
+    known: bool = Field(description="false: too little was heard to say whether it burns")
+    hold: str = Field(description="an incident is over when the tier kept quiet so long")
+
+
+class ForecastBody(BaseModel):
+    """When the budget will be spent if all goes on; null beyond a window, or when it is spent."""
+
+    at: str | None = Field(description="median")
+    earliest: str | None = Field(description="where the 80 % interval begins")
+    latest: str | None = Field(description="where it ends")
+    says: str
 
 
 class PeriodBody(BaseModel):
@@ -55,12 +67,23 @@ class SuspectBody(BaseModel):
     of_all: float
 
 
+class SurgeBody(BaseModel):
+    """A value that sends far more than before the burn; `what` is requests or prompt_tokens."""
+
+    dimension: str
+    value: str
+    what: str
+    per_minute: float
+    before_per_minute: float
+
+
 class CausesBody(BaseModel):
     """What a burning group burns on, over its tier's long window, at most six hours."""
 
     since: str | None
     reasons: dict[str, float] = Field(description="share of the bad requests, by clause or outcome")
     suspects: list[SuspectBody] = Field(description="the strongest first; none: it is everywhere")
+    surges: list[SurgeBody] = Field(description="who sends far more than before the burn")
     traces: list[str] = Field(description="newest bad requests of the strongest suspect")
 
 
@@ -88,7 +111,9 @@ class SloBody(BaseModel):
     problem: str | None = Field(
         description="why counts from a Prometheus server may be old or lack something"
     )
-    expires_in: str | None = Field(description="what is left lasts this long at the present burn")
+    bad_in_a_row: int = Field(description="bad requests since the last good one")
+    forecast: ForecastBody | None = Field(description="of a group that spends its budget")
+    expires_in: str | None = Field(description="what is left is foreseen to last this long")
     labels: dict[str, str]
     annotations: dict[str, str]
     periods: list[PeriodBody]
@@ -233,6 +258,8 @@ def body_of(verdict: Verdict) -> SloBody:
         tiers=[TierBody(**_tier(tier)) for tier in verdict.tiers],
         bad_reasons=dict(verdict.bad_reasons),
         problem=verdict.problem,
+        bad_in_a_row=verdict.bad_in_a_row,
+        forecast=_forecast(verdict.forecast),
         expires_in=None if verdict.expires_in is None else format_duration(verdict.expires_in),
         labels=dict(verdict.labels),
         annotations=dict(verdict.annotations),
@@ -242,6 +269,16 @@ def body_of(verdict: Verdict) -> SloBody:
     )
 
 
+def _forecast(forecast: Forecast | None) -> ForecastBody | None:
+    if forecast is None:
+        return None
+    at, earliest, latest = (
+        format_instant(each) if each else None
+        for each in (forecast.at, forecast.earliest, forecast.latest)
+    )
+    return ForecastBody(at=at, earliest=earliest, latest=latest, says=forecast.says)
+
+
 def _causes(causes: Causes | None) -> CausesBody | None:
     if causes is None:
         return None
@@ -249,6 +286,7 @@ def _causes(causes: Causes | None) -> CausesBody | None:
         since=format_instant(causes.since) if causes.since else None,
         reasons=dict(causes.reasons),
         suspects=[SuspectBody(**asdict(each)) for each in causes.suspects],
+        surges=[SurgeBody(**asdict(each)) for each in causes.surges],
         traces=list(causes.traces),
     )
 
@@ -292,6 +330,8 @@ def _tier(tier: TierVerdict) -> dict[str, Any]:
         "long_burn": tier.long_burn,
         "short_burn": tier.short_burn,
         "burning": tier.burning,
+        "known": tier.known,
+        "hold": format_duration(max(tier.hold, tier.short)),
     }
 
 

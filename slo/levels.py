@@ -17,9 +17,9 @@ ALIKE = 0.6
 """Correlation of a day's level with the next day's."""
 
 _SURE = 0.99  # chance that makes a change certain
-_CHANGES = 0.1  # odds of one, before anything is known
+_CHANGES = 0.3  # odds of one, before anything is known
 _HALF_LIFE_DAYS = 3.0
-_USUAL = 0.2  # unrest where little is known
+_USUAL = 0.25  # unrest where little is known
 _FEW = 6  # differences are little
 _CLUMPS = (1 + ALIKE) / (1 - ALIKE)  # days that count as one
 

@@ -54,12 +54,19 @@ class VerdictGauges(Collector):
         state = GaugeMetricFamily(
             "tokenweir_slo_state", "1 for the state that holds.", labels=["slo", "group", "state"]
         )
+        ends = GaugeMetricFamily(
+            "tokenweir_slo_exhaustion_timestamp_seconds",
+            "When the budget is foreseen to be spent.",
+            labels=["slo", "group"],
+        )
         for name, target in {verdict.slo: verdict.objective for verdict in verdicts}.items():
             objective.add_metric([name], target)
         for verdict in verdicts:
             labels = [verdict.slo, group_text(verdict)]
             if verdict.budget_remaining is not None:
                 remaining.add_metric(labels, verdict.budget_remaining)
+            if verdict.forecast is not None and verdict.forecast.at is not None:
+                ends.add_metric(labels, verdict.forecast.at.timestamp())
             for each in verdict.periods:
                 if each.budget_remaining is not None:
                     period_remaining.add_metric(
@@ -70,7 +77,7 @@ class VerdictGauges(Collector):
                     burn.add_metric([*labels, window], rate)
             for one in State:
                 state.add_metric([*labels, one.value], float(verdict.state is one))
-        yield from (remaining, period_remaining, burn, objective, state)
+        yield from (remaining, period_remaining, burn, ends, objective, state)
 
 
 def group_text(verdict: Verdict) -> str:

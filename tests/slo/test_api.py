@@ -66,6 +66,9 @@ def test_a_verdict_has_every_field_of_the_surface(client: TestClient) -> None:
     assert body["watermark"] == "2026-01-01T01:00:00.000Z"
     assert body["state"] == "OK"
     assert body["bad_reasons"] == {"shed": 1}
+    assert body["bad_in_a_row"] in {0, 1}
+    assert set(body["forecast"]) == {"at", "earliest", "latest", "says"}
+    assert all(tier["known"] and tier["hold"] for tier in body["tiers"])
     assert body["labels"] == {"team": "platform"}
     assert {tier["name"] for tier in body["tiers"]} == {tier.name for tier in SLO.tiers}
 
