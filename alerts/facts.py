@@ -28,6 +28,7 @@ class Facts:
         default_factory=dict
     )  # of the bad ones that burn, by reason
     suspects: Sequence[Mapping[str, Any]] = ()  # dimension, value, of_bad, of_all
+    surges: Sequence[Mapping[str, Any]] = ()  # dimension, value, what, per_minute, before...
     traces: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)

@@ -110,5 +110,6 @@ def _causes(causes: Causes | None) -> dict[str, Any]:
         "burning_since": format_instant(causes.since) if causes.since else "",
         "shares": dict(causes.reasons),
         "suspects": [asdict(suspect) for suspect in causes.suspects],
+        "surges": [asdict(surge) for surge in causes.surges],
         "traces": list(causes.traces),
     }

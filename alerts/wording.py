@@ -42,6 +42,9 @@ def describe(
     if suspects := _suspects(facts.suspects):
         sentences.append(f"{suspects}.")
         said["suspects"] = suspects
+    if surges := _surges(facts.surges):
+        sentences.append(f"{surges}.")
+        said["surges"] = surges
     if facts.traces:
         said["traces"] = ", ".join(facts.traces)
         sentences.append(f"Traces: {said['traces']}.")
@@ -121,6 +124,22 @@ def _suspects(suspects: Sequence[Mapping[str, Any]]) -> str:
     )
     named = ", ".join(f"{other['dimension']} {other['value']}" for other in others)
     return f"{said}; also {named}" if named else said
+
+
+def _surges(surges: Sequence[Mapping[str, Any]]) -> str:
+    """Say who sends more: "Tenant acme sends 12x the prompt tokens of before"."""
+    if not surges:
+        return ""
+    first = surges[0]
+    what = str(first["what"]).replace("_", " ")
+    name = str(first["dimension"]).replace("_id", "")
+    before = first["before_per_minute"]
+    much = (
+        f"{_number(first['per_minute'] / before)}x the {what} of before"
+        if before
+        else (f"{_number(first['per_minute'])} {what} a minute, none before")
+    )
+    return f"{name.capitalize()} {first['value']} sends {much}"
 
 
 def _braces(group: Mapping[str, str]) -> str:

@@ -4,11 +4,13 @@ A value explains a burn when it has more of the bad requests than of all request
 of the two shares says how much: one replica of four that fails everything has all of the bad and a
 quarter of the traffic, 75 points; a tenant that only sends most of both has none. The strongest
 value of each dimension is named when it stands out.
+
+Who floods makes everybody fail, not itself most: `slo.surges` finds what grew.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,8 +20,9 @@ from slo.compile import literal
 from slo.exclusion import Excluded
 from slo.judged_rows import is_left_out
 from slo.model import Slo
+from slo.surges import read_surges
 from slo.verdict import Causes, Suspect, Verdict
-from slo.windows import nanoseconds
+from slo.windows import instant, nanoseconds
 from store.engine import Engine
 
 DIMENSIONS = (
@@ -27,6 +30,8 @@ DIMENSIONS = (
 )  # fmt: skip
 LONGEST = timedelta(hours=6)
 """How far back causes are looked for: a burn of days is explained by its newest hours."""
+SHORTEST = timedelta(hours=1)
+"""What was before the burn is looked at too: a new version differs from the one before it."""
 
 _STANDS_OUT = 0.25  # least difference of the shares
 _MOST_OF_BAD = 0.5  # least share of the bad requests
@@ -81,45 +86,63 @@ def read_causes(
 ) -> dict[Group, Causes]:
     """Explain the burns of some groups of one SLO over (now - window, now], from facts.
 
-    A group without bad requests there has no entry.
+    A group of which no minute burned there has no entry.
     """
     wanted = sorted(set(groups))
     if not wanted:
         return {}
-    judged = _judged(slo, wanted, now, min(window, LONGEST), excluded)
-    reasons: dict[Group, dict[str, int]] = defaultdict(dict)
+    judged = _judged(slo, wanted, now, max(SHORTEST, min(window, LONGEST)), excluded)
+    reasons: dict[tuple[Group, int], dict[str, int]] = defaultdict(dict)
     minutes: dict[Group, list[tuple[int, int, int]]] = defaultdict(list)
     for row in engine.rows(_by_minute(judged)):
         group = tuple(row["group"])
         minutes[group].append((row["minute"], row["bad"], row["total"]))
         for reason, count in row["reasons"].items():
-            reasons[group][reason] = reasons[group].get(reason, 0) + count
-    suspects = _suspects(engine, slo, judged)
+            reasons[group, row["minute"]][reason] = count
+    since = {group: _since(found, slo.objective) for group, found in minutes.items()}
+    burns = {group: begin for group, begin in since.items() if begin is not None}
+    suspects = _suspects(engine, slo, judged, burns)
     traces = _traces(engine, judged, suspects)
+    surges = read_surges(engine, slo, since, now)
     return {
         group: Causes(
-            since=_since(minutes[group], slo.objective),
-            reasons=_shares(reasons[group]),
+            since=since[group],
+            reasons=_shares(
+                found
+                for (whose, minute), found in reasons.items()
+                if whose == group and minute >= burns[group].timestamp()
+            ),
             suspects=suspects.get(group, ()),
             traces=traces.get(group, ()),
+            surges=surges.get(group, ()),
         )
-        for group in minutes
-        if any(bad for _, bad, _ in minutes[group])
+        for group in burns
     }
 
 
-def _suspects(engine: Engine, slo: Slo, judged: str) -> dict[Group, tuple[Suspect, ...]]:
+def _suspects(
+    engine: Engine, slo: Slo, judged: str, burns: Mapping[Group, datetime]
+) -> dict[Group, tuple[Suspect, ...]]:
+    """Compare shares since the burn began; of a value that is alone since then, with before."""
     # A dimension that the SLO is grouped by has one value in each group.
     names = [name for name in DIMENSIONS if name not in slo.group_by]
-    if not names:
+    if not names or not burns:
         return {}
+    burning = " OR ".join(
+        f"(group = {_array(group)} AND at >= {nanoseconds(begin)})"
+        for group, begin in burns.items()
+    )
     pairs = ", ".join(f"({literal(name)}, toString({name}))" for name in names)
     rows = engine.rows(f"""
-SELECT group, dimension, value, toInt64(bad) AS bad, toInt64(total) AS total,
-  toInt64(sum(bad) OVER w) AS all_bad, toInt64(sum(total) OVER w) AS everything
+SELECT group, dimension, value, toInt64(bad) AS bad, toInt64(total) AS total, toInt64(ever) AS ever,
+  toInt64(sum(bad) OVER w) AS all_bad, toInt64(sum(total) OVER w) AS everything,
+  toInt64(sum(ever) OVER w) AS everything_ever
 FROM (
-  SELECT group, d.1 AS dimension, d.2 AS value, countIf(is_bad) AS bad, count() AS total
-  FROM (SELECT group, is_bad, arrayJoin([{pairs}]) AS d FROM ({judged}))
+  SELECT group, d.1 AS dimension, d.2 AS value, countIf(burns AND is_bad) AS bad,
+    countIf(burns) AS total, count() AS ever
+  FROM (
+    SELECT group, is_bad, ({burning}) AS burns, arrayJoin([{pairs}]) AS d FROM ({judged})
+  )
   GROUP BY group, dimension, value
 )
 WINDOW w AS (PARTITION BY group, dimension)
@@ -128,12 +151,11 @@ ORDER BY group, dimension, bad DESC, value LIMIT {_VALUES} BY group, dimension""
     for row in rows:
         if not row["value"] or not row["all_bad"]:
             continue
-        found = Suspect(
-            row["dimension"],
-            row["value"],
-            row["bad"] / row["all_bad"],
-            row["total"] / row["everything"],
+        is_alone = row["total"] == row["everything"]
+        of_all = (
+            row["ever"] / row["everything_ever"] if is_alone else row["total"] / row["everything"]
         )
+        found = Suspect(row["dimension"], row["value"], row["bad"] / row["all_bad"], of_all)
         if found.of_bad < _MOST_OF_BAD or found.of_bad - found.of_all < _STANDS_OUT:
             continue
         known = best[tuple(row["group"])].get(found.dimension)
@@ -175,8 +197,11 @@ def _since(minutes: Sequence[tuple[int, int, int]], objective: float) -> datetim
     return None if began is None else datetime.fromtimestamp(began, UTC)
 
 
-def _shares(counts: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
-    whole = sum(counts.values())
+def _shares(of_minutes: Iterable[Mapping[str, int]]) -> tuple[tuple[str, float], ...]:
+    counts: Counter[str] = Counter()
+    for found in of_minutes:
+        counts.update(found)
+    whole = counts.total()
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple((reason, count / whole) for reason, count in ordered)
 
@@ -220,14 +245,10 @@ FROM (
   SELECT toUnixTimestamp64Nano(start) AS at, outcome, outcome_reason, trace_id,
     {", ".join(DIMENSIONS)}, arrayJoin({judgements_sql([slo])}) AS j
   FROM facts FINAL
-  WHERE start > {_instant(start)} AND start <= {_instant(end)}
+  WHERE start > {instant(start)} AND start <= {instant(end)}
 )
 WHERE (j.3 = {GOOD} OR j.3 >= {FIRST_BAD}) AND group IN ({wanted}){left_out}"""
 
 
 def _array(group: Group) -> str:
     return f"CAST([{', '.join(map(literal, group))}], 'Array(String)')"
-
-
-def _instant(at: int) -> str:
-    return f"fromUnixTimestamp64Nano(toInt64({at}), 'UTC')"

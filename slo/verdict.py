@@ -85,8 +85,21 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
+class Surge:
+    """A value that sends far more than before the burn: `what` is requests or prompt_tokens."""
+
+    dimension: str
+    value: str
+    what: str
+    per_minute: float
+    before_per_minute: float
+
+
+@dataclass(frozen=True, slots=True)
 class Causes:
     """Why a group burns. `suspects`: the strongest first; empty when the burn is everywhere.
+
+    `surges`: what grew when the burn began, the largest part of the growth first.
 
     `reasons` are shares of the bad requests, the largest first; `traces` the newest bad requests
     of the strongest suspect, or of all.
@@ -96,6 +109,7 @@ class Causes:
     reasons: tuple[tuple[str, float], ...]
     suspects: tuple[Suspect, ...]
     traces: tuple[str, ...]
+    surges: tuple[Surge, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,11 @@ def nanoseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
+def instant(at: int) -> str:
+    """Write nanoseconds since the epoch as the engine's type of `facts.start`."""
+    return f"fromUnixTimestamp64Nano(toInt64({at}), 'UTC')"
+
+
 def _cut(
     start: int,
     end: int,

@@ -8,7 +8,7 @@ from alerts import wording
 from alerts.facts import Facts
 from alerts.model import Severity
 from alerts.subject import subject_of
-from slo.verdict import Causes, Suspect
+from slo.verdict import Causes, Surge, Suspect
 
 ACME = {"tenant": "acme"}
 
@@ -47,6 +47,7 @@ def test_a_burn_names_since_when_on_what_and_where_to_look(say: SimpleNamespace)
         reasons=(("first token", 0.81), ("timeout", 0.19)),
         suspects=(Suspect("replica", "r3", 0.92, 0.24), Suspect("model", "llama", 0.8, 0.5)),
         traces=("ab" * 16, "cd" * 16),
+        surges=(Surge("tenant", "umbrella", "prompt_tokens", 12_000.0, 1_000.0),),
     )
     facts = subject_of(replace(say.paging(), causes=causes), say.settings()).facts
 
@@ -58,7 +59,8 @@ def test_a_burn_names_since_when_on_what_and_where_to_look(say: SimpleNamespace)
         "Most of it is replica r3: 92 % of the bad requests, 24 % of all; also model llama"
     )
     assert said["traces"] == f"{'ab' * 16}, {'cd' * 16}"
-    assert f"{said['suspects']}. Traces: {said['traces']}." in said["description"]
+    assert said["surges"] == "Tenant umbrella sends 12x the prompt tokens of before"
+    assert f"{said['suspects']}. {said['surges']}. Traces: {said['traces']}." in said["description"]
 
 
 def test_an_overspent_budget_and_an_unknown_one_are_told_apart(say: SimpleNamespace) -> None:

@@ -167,9 +167,31 @@ def test_what_is_excluded_explains_nothing(engine: Engine) -> None:
     put(engine, traffic(8, failing("replica", "r3")))
     left_out = [Excluded("chat", (), ((BEGAN, NOW + MINUTE),))]
 
-    found = read_causes(engine, CHAT, [()], NOW, 9 * MINUTE, left_out)
+    for found in read_causes(engine, CHAT, [()], NOW, HOUR, left_out).values():
+        assert found.suspects == ()
+        assert found.since is not None
+        assert found.since < BEGAN
 
-    assert found == {}
+
+def test_a_version_that_replaced_another_is_told_from_the_one_before(engine: Engine) -> None:
+    def deployed(row: Row, rng: random.Random) -> None:
+        row["app_version"] = "2.0"
+        if rng.random() < 0.3:
+            row |= {"outcome": "bad", "outcome_reason": "internal_error"}
+
+    rows = traffic(14, lambda *_: None)
+    for row in rows:
+        row["app_version"] = "1.5"
+    rng = random.Random(14)
+    for row in rows:
+        if row["start"] >= nanos(BEGAN):
+            deployed(row, rng)
+    put(engine, rows)
+
+    first = explain(engine, CHAT).suspects[0]
+
+    assert (first.dimension, first.value) == ("app_version", "2.0")
+    assert first.of_all < 0.25
 
 
 def test_hostile_names_are_only_names(engine: Engine) -> None:
@@ -202,3 +224,34 @@ def test_a_burning_verdict_has_its_causes_and_a_calm_one_none(engine: Engine) ->
     assert found["acme"].suspects[0].value == "r2"
     assert found["initech"] is None
     assert found["umbrella"] is None
+
+
+@pytest.mark.parametrize("what", ["requests", "prompt_tokens"])
+def test_who_floods_is_named_though_everybody_fails(engine: Engine, what: str) -> None:
+    def overloaded(row: Row, rng: random.Random) -> None:
+        row["ttft_ms"] = rng.uniform(2500, 9000)
+        if what == "prompt_tokens" and row["tenant"] == "umbrella":
+            row["prompt_tokens"] = 12_000
+
+    rows = traffic(12, overloaded, prompt_tokens=500)
+    if what == "requests":
+        rows += [
+            fact(
+                BEGAN + timedelta(seconds=n / 5), 900_000 + n, tenant="umbrella",
+                ttft_ms=5000.0, prompt_tokens=500,
+            )
+            for n in range(2900)
+        ]  # fmt: skip
+    put(engine, rows)
+
+    causes = explain(engine, CHAT)
+
+    tenant = next(surge for surge in causes.surges if surge.dimension == "tenant")
+    assert (tenant.value, tenant.what) == ("umbrella", what)
+    assert tenant.per_minute > 3 * tenant.before_per_minute
+
+
+def test_steady_traffic_has_no_surge(engine: Engine) -> None:
+    put(engine, traffic(13, failing("replica", "r3"), prompt_tokens=500))
+
+    assert explain(engine, CHAT).surges == ()
