@@ -1,13 +1,15 @@
 """Every third-party file beside this checkout, with what becomes of it and why."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from slo.documents import read
+from slo.export import to_rules
 from slo.imports import Imports, import_files
-from slo.imports.text import document_text
+from slo.imports.text import as_yaml, document_text
 
 FIXTURES = (
     Path(os.environ.get("TOKENWEIR_FIXTURES", Path(__file__).parents[3] / "shared" / "fixtures"))
@@ -243,3 +245,21 @@ def test_all_files_together_give_every_document_a_name_of_its_own(tmp_path: Path
 
     assert len(names) == len(set(names))
     assert problems_of(found, tmp_path) == ()
+
+
+@needs_fixtures
+@pytest.mark.binary
+def test_what_is_imported_is_promql_to_prometheus(tmp_path: Path) -> None:
+    found = import_files([FIXTURES])
+    assert problems_of(found, tmp_path) == ()
+    rules = tmp_path / "rules.yml"
+    slos = read([tmp_path]).slos
+    rules.write_text(as_yaml(to_rules(slos)), encoding="utf-8")
+
+    done = subprocess.run(
+        ["promtool", "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(slos) == len(found.imported)

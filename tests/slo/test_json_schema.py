@@ -145,9 +145,9 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
             del holder[key]
         elif action == "add" and isinstance(holder, dict):
             name = draw(st.sampled_from(["zzz", "window", "total", "good", "min_bad", "zone"]))
-            holder[name] = draw(st.sampled_from(WRONG_VALUES))
+            holder[name] = copy.deepcopy(draw(st.sampled_from(WRONG_VALUES)))
         else:
-            holder[key] = draw(st.sampled_from(WRONG_VALUES))
+            holder[key] = copy.deepcopy(draw(st.sampled_from(WRONG_VALUES)))
         if not places(document):
             break
     return document
