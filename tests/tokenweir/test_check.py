@@ -55,3 +55,16 @@ def test_an_altered_audit_trail_is_wrong(settings: Settings) -> None:
     status, said = checked(settings)
     assert status == 2
     assert "step 1 was altered" in said
+
+
+def test_an_slo_of_a_server_that_is_not_configured_is_wrong(tmp_path: Path) -> None:
+    document = tmp_path / "slo.yaml"
+    document.write_text("kind: slo\nname: up\nobjective: 99\nprometheus: {gauge: up}\n")
+    given = {"data": str(tmp_path / "data"), "slo_paths": [str(document)]}
+
+    status, said = checked(load_settings(None, given))
+
+    assert status == 2
+    assert "slo 'up' does not say which Prometheus server" in " ".join(said.split())
+    servers = {"prometheus": {"main": {"url": "http://prometheus:9090"}}}
+    assert checked(load_settings(None, given | {"slo": servers}))[0] == 0
