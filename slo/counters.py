@@ -34,6 +34,8 @@ ASKED_WITHIN = timedelta(minutes=10)
 
 _STEP = timedelta(seconds=10)
 
+_NOTHING = (0, 0, 0)
+
 Key = tuple[str, tuple[str, ...]]
 
 
@@ -64,6 +66,8 @@ class RequestCounters(Collector):
         self._lock = threading.Lock()
         self._highest: dict[Key, tuple[int, int, int]] = {}
         self._born: dict[Key, datetime] = {}
+        self._defined: dict[str, str] = {}
+        self._ahead: dict[Key, tuple[int, int, int]] = {}
         self._shown: dict[Key, Mapping[str, str]] = {}
         registry.register(self)
 
@@ -85,6 +89,11 @@ class RequestCounters(Collector):
             (verdict.slo, tuple(verdict.group.values())): verdict.group for verdict in verdicts
         }
         names = {slo.name for slo in slos}
+        changed = {
+            slo.name for slo in slos
+            if self._defined.setdefault(slo.name, slo.definition) != slo.definition
+        }  # fmt: skip
+        self._defined |= {slo.name: slo.definition for slo in slos}
         with self._lock:
             self._shown = {
                 key: group for key, group in shown.items()
@@ -92,10 +101,12 @@ class RequestCounters(Collector):
             }  # fmt: skip
             for key, (count, left_out) in found.items():
                 self._born.setdefault(key, now)
-                before = self._highest.get(key, (0, 0, 0))
+                before = self._highest.get(key, _NOTHING)
                 values = (count.good, count.bad, left_out)
-                good, bad, other = (max(pair) for pair in zip(before, values, strict=True))
-                self._highest[key] = (good, bad, other)
+                if key[0] in changed:  # another question: go on from where the counters are
+                    self._ahead[key] = _each(int.__sub__, before, values)
+                values = _each(int.__add__, values, self._ahead.get(key, _NOTHING))
+                self._highest[key] = _each(max, before, values)
 
     def collect(self) -> Iterator[Metric]:
         now = self._now()
@@ -112,3 +123,9 @@ class RequestCounters(Collector):
                     labels = {"slo": key[0], **group, "result": result}
                     metric.add_sample(REQUESTS, labels, 0 if young else value)
         yield metric
+
+
+def _each(
+    work: Callable[[int, int], int], a: tuple[int, int, int], b: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    return work(a[0], b[0]), work(a[1], b[1]), work(a[2], b[2])

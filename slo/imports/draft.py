@@ -56,6 +56,14 @@ class Draft:
     def lost(self, text: str, at: Located | None = None) -> None:
         self.note("lost", at, text)
 
+    def lose_rest(self, at: Located | None, *known: str) -> None:
+        """Account for every field that nothing here stands for."""
+        if at is None or not isinstance(at.data, dict):
+            return
+        for key in sorted(at.data.keys() - set(known)):
+            if at.get(key) is not None:
+                self.lost(f"the field {key!r} has no counterpart here", at.data[key])
+
     def set_name(self, name: str, at: Located | None = None) -> None:
         self.name = name_of(name)
         if not self.name:

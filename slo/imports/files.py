@@ -28,6 +28,14 @@ _SIGNS = (
     ({"backends", "error_budget_policies", "exporters"}, "a configuration of slo-generator"),
     ({"$schema"}, "a JSON schema"),
 )
+_USES = {
+    "Service": "its name is the label `service` of its SLOs, the rest has no counterpart",
+    "DataSource": "its type says how queries are read; servers are set in tokenweir.yaml",
+    "AlertNotificationTarget": "receivers are set in tokenweir.yaml",
+    "SLI": "is no SLO itself: those that name it take it in",
+    "AlertPolicy": "is no SLO itself: those that name it take it in",
+    "AlertCondition": "is no SLO itself: those that name it take it in",
+}
 _KNOWN = "Sloth, Pyrra, OpenSLO and slo-generator are read"
 
 
@@ -114,7 +122,7 @@ class _Importer:
             read_policy(scratch, document, self._objects)
         elif kind == "AlertCondition":
             read_condition(scratch, document)
-        self._pass(document, scratch.what, "is no SLO itself: the SLOs that name it take it in")
+        self._pass(document, scratch.what, _USES[kind])
 
     def _take(self, found: Imported) -> None:
         """Take a document in that the reader takes; what it says against one is a refusal."""

@@ -23,6 +23,10 @@ from slo.located import Located, locate
 
 _METHODS = ("Occurrences", "Timeslices", "RatioTimeslices")
 _DEFAULT_SLICE = timedelta(minutes=1)
+_KNOWN_OF_OBJECTIVES = (
+    "displayName", "op", "value", "target", "targetPercent", "timeSliceTarget", "timeSliceWindow",
+    "indicator", "indicatorRef", "sli", "sliRef", "compositeWeight", "ratioMetrics",
+)  # fmt: skip
 _KNOWN = {
     "description", "service", "indicator", "indicatorRef", "sli", "sliRef", "timeWindow",
     "timeWindows", "budgetingMethod", "objectives", "alertPolicies",
@@ -88,8 +92,12 @@ def _one(draft: Draft, found: Located, number: int, of: int, objects: Objects) -
     draft.labels |= texts_of(metadata.get("labels")) | {"service": string_of(spec.get("service"))}
     draft.annotations |= texts_of(metadata.get("annotations"))
     read_policies(draft, spec.get("alertPolicies"), objects)
-    for key in sorted(spec.data.keys() - _KNOWN):
-        draft.lost(f"the field {key!r} is not part of an OpenSLO SLO", spec.data[key])
+    display = string_of(metadata.get("displayName"))
+    if display and display != description:
+        draft.annotations.setdefault("display_name", display)
+    draft.lose_rest(spec, *_KNOWN)
+    draft.lose_rest(metadata, "name", "displayName", "labels", "annotations")
+    draft.lose_rest(at, *_KNOWN_OF_OBJECTIVES)
     return draft.finish()
 
 

@@ -51,6 +51,10 @@ def read_policy(draft: Draft, policy: Located, objects: Objects) -> tuple[list[S
         metadata = target.get("metadata")
         name = string_of(metadata.get("name")) if metadata else ""
         draft.lost(f"notification target {name!r}: receivers are set in tokenweir.yaml", item)
+    draft.lose_rest(
+        spec, "conditions", "notificationTargets", "alertWhenNoData", "alertWhenResolved",
+        "alertWhenBreaching",
+    )  # fmt: skip
     no_data = spec.get("alertWhenNoData")
     if no_data is not None and no_data.data is True:
         draft.lost("alertWhenNoData: silence is a state of the verdict here, not an alert", no_data)
@@ -89,6 +93,8 @@ def read_condition(draft: Draft, found: Located) -> StatedTier:
     short = short_window(long, stated_after)
     if short != stated_after:
         draft.fixed("alertAfter is no shorter window: a twelfth of the lookback is taken", at)
+    draft.lose_rest(spec, "severity", "condition")
+    draft.lose_rest(at, "kind", "op", "threshold", "lookbackWindow", "alertAfter")
     severity = string_of(spec.get("severity")).lower()
     name = name_of(string_of(metadata.get("name")) if metadata else "") or "alert"
     paging = severity in _PAGING

@@ -8,6 +8,7 @@ from typing import Literal
 
 from base.errors import BadInput
 from slo.columns import GROUP_COLUMNS
+from slo.imports import promql
 from slo.imports.draft import Draft, number_of, string_of
 from slo.imports.openslo_objects import Objects
 from slo.imports.outcome import Refusal
@@ -16,8 +17,13 @@ from slo.located import Located
 from slo.parse import parse_clauses, parse_filter, parse_number
 
 _PROMETHEUS = (
-    "prometheus", "promql", "thanos", "mimir", "cortex", "victoriametrics", "victoria", "amp",
-    "grafanacloud", "chronosphere", "levitate",
+    "prometheus", "promql", "thanos", "mimir", "cortex", "victoria", "chronosphere", "levitate",
+)  # fmt: skip
+_FOREIGN = (
+    "datadog", "newrelic", "dynatrace", "splunk", "loki", "influx", "elastic", "opensearch",
+    "cloudwatch", "bigquery", "appdynamics", "lightstep", "stackdriver", "cloudmonitoring",
+    "graphite", "honeycomb", "instana", "opentsdb", "pingdom", "redshift", "sumologic", "azure",
+    "thousandeyes", "wavefront", "zabbix", "nobl9",
 )  # fmt: skip
 _QUERY_FIELDS = ("query", "promql", "expression", "expr", "queryString", "metric")
 _OWN = "tokenweir"
@@ -56,6 +62,8 @@ def read_sli(draft: Draft, indicator: Indicator, objects: Objects, *, name: str)
     kinds = [key for key in names if spec.get(key) is not None]
     if len(kinds) != 1:
         raise Refusal(spec, "an indicator has either ratioMetric or thresholdMetric")
+    if spec is not draft.at:
+        draft.lose_rest(spec, "ratioMetric", "ratioMetrics", "thresholdMetric")
     at = spec.get(kinds[0])
     assert at is not None  # noqa: S101  it is the one that was found
     try:
@@ -178,23 +186,24 @@ def _source(holder: Located, objects: Objects) -> Source:
         if dimensions is not None and isinstance(dimensions.data, list)
         else ()
     )
-    language = _language(kind, string_of(reference), query)
+    language = _language(kind or string_of(reference), query)
     system = kind or string_of(reference) or "another system"
     if language == "promql" and not query:
         raise Refusal(at, f"a {system} source without a query: write spec.query")
     return Source(language, system, query, by, spec, at)
 
 
-def _language(kind: str, reference: str, query: str) -> Literal["promql", "own", "foreign"]:
-    """Tell by the type; where none is stated, by the name of the source and the query's form."""
-    name = kind.lower().replace("-", "").replace("_", "").replace(" ", "")
+def _language(system: str, query: str) -> Literal["promql", "own", "foreign"]:
+    """Tell by the name of the system; where that says nothing, by the form of the query."""
+    name = system.lower().replace("-", "").replace("_", "").replace(" ", "")
     if name == _OWN:
         return "own"
     if any(each in name for each in _PROMETHEUS):
         return "promql"
-    if name:
+    if any(each in name for each in _FOREIGN) or not {"(", "{"} & set(query):
         return "foreign"
-    named = reference.lower()
-    if any(each in named for each in _PROMETHEUS) or (not named and "(" in query):
-        return "promql"
-    return "foreign"
+    try:
+        promql.tidy(query)
+    except BadInput:
+        return "foreign"
+    return "promql"

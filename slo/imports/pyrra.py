@@ -55,12 +55,18 @@ def import_pyrra(document: Located) -> Imported:
     strategy = spec.get("partial_response_strategy")
     if strategy is not None:
         draft.lost("partial_response_strategy is for Thanos' ruler", strategy)
-    known = {
-        "target", "window", "description", "indicator", "alerting", "partial_response_strategy",
-        "apiVersion", "kind", "metadata", "spec", "name", "status",
-    }  # fmt: skip
-    for key in spec.data.keys() - known:
-        draft.lost(f"the field {key!r} is not part of Pyrra's spec", spec.data[key])
+    draft.lose_rest(
+        spec, "target", "window", "description", "indicator", "alerting",
+        "partial_response_strategy", "apiVersion", "kind", "metadata", "spec", "name", "status",
+    )  # fmt: skip
+    draft.lose_rest(document, "apiVersion", "kind", "metadata", "spec", "status", *spec.data)
+    draft.lose_rest(metadata, "name", "namespace", "labels", "annotations")
+    for kind_of_sli in _INDICATORS:
+        draft.lose_rest(
+            indicator.get(kind_of_sli), "errors", "success", "total", "latency", "metric",
+            "grouping",
+        )  # fmt: skip
+    draft.lose_rest(spec.get("alerting"), "disabled", "burnrates", "absent", "absentName", "name")
     return draft.finish()
 
 
@@ -145,15 +151,15 @@ def _metadata(draft: Draft, metadata: Located) -> None:
 
 
 def _alerting(draft: Draft, at: Located | None) -> None:
+    absent = at.get("absent") if at else None
+    if absent is None or absent.data is True:
+        draft.lost("absent: silence is a state of the verdict here (STALE, NO_TRAFFIC)", absent)
     if at is None:
         draft.kept("alerts are derived from the objective; Pyrra's factors were 14, 7, 2 and 1")
         return
     name = string_of(at.get("name"))
     if name:
         draft.annotations["alert_name"] = name
-    absent = at.get("absent")
-    if absent is not None and absent.data is True:
-        draft.lost("absent: silence is a state of the verdict here (STALE, NO_TRAFFIC)", absent)
     disabled, burnrates = at.get("disabled"), at.get("burnrates")
     if (disabled is not None and disabled.data is True) or (
         burnrates is not None and burnrates.data is False

@@ -119,11 +119,17 @@ def _one(draft: Draft, spec: Located, service: str, windows: Sequence[AlertWindo
                 draft.lost(f"{key}: Sloth's plugins change its own rules", holder.get(key))
     _period(draft, windows)
     _alerting(draft, at.get("alerting"), windows, is_crd=spec.get("version") is None)
-    for key in at.data.keys() - {
-        "name", "objective", "description", "labels", "sli", "alerting", "plugins", "slo_plugins",
-        "sloPlugins",
-    }:  # fmt: skip
-        draft.lost(f"the field {key!r} is not part of Sloth's spec", at.data[key])
+    plugins = ("plugins", "slo_plugins", "sloPlugins")
+    draft.lose_rest(at, "name", "objective", "description", "labels", "sli", "alerting", *plugins)
+    draft.lose_rest(spec, "version", "service", "labels", "slos", *plugins)
+    draft.lose_rest(sli_at, "events", "raw", "plugin")
+    alerting = at.get("alerting")
+    alerts = [name for _, *names in _ALERTS for name in names]
+    draft.lose_rest(alerting, "name", "labels", "annotations", *alerts)
+    for each in alerts:
+        draft.lose_rest(
+            alerting.get(each) if alerting else None, "disable", "labels", "annotations"
+        )
     return draft.finish()
 
 

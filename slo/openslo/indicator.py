@@ -135,7 +135,8 @@ def _source(holder: Located, fields: Fields, objects: Objects) -> Fields | None:
             at,
             f"a metric source of type {kind!r} cannot be read here: requests are judged from "
             "their own facts; write `type: tokenweir` with a filter in spec.expression, such as "
-            "expression: outcome = 'good' and ttft_ms <= 2000",
+            "expression: outcome = 'good' and ttft_ms <= 2000, or convert the file by "
+            "`tokenweir slo import`",
         )
         return None
     if spec is None:

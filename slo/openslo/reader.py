@@ -48,7 +48,8 @@ class OpenSloReader:
         if version is not None and version.data != VERSION:
             self._report.problem(
                 "OpenSLO document", version,
-                f"apiVersion {version.data!r} is not read yet: convert it to {VERSION}",
+                f"apiVersion {version.data!r} is not read yet: convert it to {VERSION}, or to "
+                "native documents by `tokenweir slo import`",
             )  # fmt: skip
             return
         found = read_object(document, self._report)

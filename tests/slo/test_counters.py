@@ -1,6 +1,7 @@
 """Judged requests as counters: monotone, whatever is corrected behind them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -38,6 +39,7 @@ class World:
         self.excluded_spans: list[Excluded] = []
         self.counts = SloCounts(engine, [SLO], SloSettings(), self.clock)
         self.counts.ensure()
+        self.slo = SLO
         self._evaluator = Evaluator(engine, [SLO], SloSettings())
         self.counters = RequestCounters(engine, self, self.clock.now, self.registry)
         self.version = 1
@@ -45,7 +47,7 @@ class World:
 
     @property
     def slos(self) -> tuple[Slo, ...]:
-        return (SLO,)
+        return (self.slo,)
 
     def excluded(self, slos: Sequence[Slo], since: datetime, until: datetime) -> list[Excluded]:
         return self.excluded_spans
@@ -123,6 +125,25 @@ def test_an_exclusion_takes_nothing_back_either(engine: Engine) -> None:
     assert world.scrape() == {"good": 0, "bad": 5, "excluded": 5}
     world.excluded_spans = []
     assert world.scrape() == {"good": 0, "bad": 5, "excluded": 5}
+
+
+def test_a_changed_definition_goes_on_from_where_the_counters_are(engine: Engine) -> None:
+    world = World(engine)
+    world.clock.advance(MINUTE)
+    world.requests(10, "good", first=0)
+    world.scrape()
+    world.clock.advance(BORN_AT_ZERO)
+    before = world.scrape()
+
+    world.slo = replace(SLO, good=parse_clauses("outcome = 'good' and ttft_ms <= 5"))
+    world.counts.replace([world.slo])
+    world._evaluator.replace([world.slo])
+    after = world.scrape()
+    world.requests(3, "good", first=100)  # their first token is unknown: bad now
+    later = world.scrape()
+
+    assert before == after == {"good": 10, "bad": 0, "excluded": 0}
+    assert later == {"good": 10, "bad": 3, "excluded": 0}
 
 
 def test_what_nobody_scrapes_is_not_counted(engine: Engine) -> None:
