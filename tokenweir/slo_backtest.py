@@ -167,6 +167,7 @@ class Backtest:
                     misses.append(self._miss(slo, group, stretch))
                 elif is_small(stretch, history.grid):
                     small += 1
+            cells.forget()
         alerts.sort(key=lambda alert: (alert.fired_at, alert.group))
         misses.sort(key=lambda miss: (miss.start, miss.group))
         final = tuple(self._final(slo))

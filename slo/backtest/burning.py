@@ -93,7 +93,7 @@ class Watch:
         may = (bad >= tier.min_bad) & (
             burns(bad, total, self._slo.objective) >= tier.factor * _NEARLY
         )
-        return may | ((total > 0) & (self._run(ends) >= tier.min_bad))
+        return may | ((total > 0) & (self._cells.run_at(ends) >= tier.min_bad))
 
     def _tallies(self, ends: Ints) -> dict[timedelta, Tally]:
         lengths = [self._grid.cells(each) for each in self._windows]

@@ -35,7 +35,8 @@ Key = tuple[str, Group]
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_DENSE = 4  # cells a table of ranks may have for each one that holds requests
+_LONGEST_TABLE = 4_000_000  # cells; a month has 518,400 of five seconds
+_FEW = 1000  # questions that are not worth a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +97,20 @@ class Cells:
     run: Ints
     _ranks: list[Ints] = field(default_factory=list)  # made when first needed, at most one
 
-    def rank(self, cells: Ints) -> Ints:
+    def rank(self, cells: Ints) -> npt.NDArray[np.integer[Any]]:
         """Count the cells with requests up to and including each of these."""
         span = int(self.at[-1] - self.at[0]) + 1
-        if cells.size < self.at.size // 8 or span > _DENSE * self.at.size:
+        if span > _LONGEST_TABLE or (cells.size < _FEW and not self._ranks):
             return np.searchsorted(self.at, cells, side="right")
         if not self._ranks:
-            held = np.zeros(span + 1, np.int64)
+            held = np.zeros(span + 1, np.int32)
             held[self.at - self.at[0] + 1] = 1
-            self._ranks.append(np.cumsum(held))
-        return np.asarray(self._ranks[0][np.clip(cells - self.at[0] + 1, 0, span)], np.int64)
+            self._ranks.append(np.cumsum(held, dtype=np.int32))
+        return np.asarray(self._ranks[0][np.clip(cells - self.at[0] + 1, 0, span)])
+
+    def forget(self) -> None:
+        """Let go of what only makes asking faster."""
+        self._ranks.clear()
 
     def window(self, ends: Ints, length: int) -> tuple[Ints, Ints]:
         """Count bad and all judged requests of the windows that end with these cells."""
