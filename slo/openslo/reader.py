@@ -18,8 +18,11 @@ from slo.checks import (
     warn_of_failures_that_pass,
 )
 from slo.fields import Fields, Report
-from slo.located import Located
+from slo.imports.draft import BEYOND
+from slo.imports.openslo import import_plain
+from slo.located import Located, locate
 from slo.model import Slo
+from slo.native import read_native
 from slo.openslo.alerts import read_condition, read_policies, read_policy
 from slo.openslo.indicator import Indicator, read_indicator, threshold_clause
 from slo.openslo.objects import Objects, OpenSloObject, read_object
@@ -74,7 +77,19 @@ class OpenSloReader:
         self._report.warnings[:] = list(dict.fromkeys(self._report.warnings))
         return made
 
+    def _exported(self, found: OpenSloObject) -> list[Slo]:
+        """Read what `tokenweir slo export` wrote, with what OpenSLO has no word for."""
+        try:
+            native = import_plain(found.at.plain())
+        except BadInput as error:
+            self._report.problem(found.what, found.at, str(error))
+            return []
+        slo = read_native(locate(dict(native), found.at.file, found.at.line), self._report)
+        return [slo] if slo else []
+
     def _slos(self, found: OpenSloObject) -> list[Slo]:
+        if BEYOND in found.annotations:
+            return self._exported(found)
         fields = Fields(found.spec, found.what, self._report)
         before = len(self._report.problems)
         fields.text("service", required=True)

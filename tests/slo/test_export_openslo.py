@@ -184,6 +184,18 @@ def test_every_example_comes_back_through_files(tmp_path: Path) -> None:
     assert not [n for each in found.imported for n in each.notes if n.kind != "kept"]
 
 
+def test_what_is_exported_is_read_beside_native_documents(tmp_path: Path) -> None:
+    documents = [each for file in EXAMPLES.glob("*.yaml") for each in read_documents(file)]
+    written = [to_openslo(read_one(each.plain()), each.plain()) for each in documents]
+    (tmp_path / "openslo.yaml").write_text("---\n".join(map(as_yaml, written)), encoding="utf-8")
+
+    found = read([tmp_path])
+
+    assert (found.problems, found.warnings) == ((), ())
+    before = {slo.name: replace(slo, source="") for slo in read([EXAMPLES]).slos}
+    assert {slo.name: replace(slo, source="") for slo in found.slos} == before
+
+
 def test_a_damaged_annotation_is_refused(tmp_path: Path) -> None:
     written = to_openslo(read_one(FACTS), FACTS)
     for text, reason in (("{", "is not JSON"), ("[]", "is not a mapping"), ('{"x": 1}', "'x'")):

@@ -1,0 +1,97 @@
+"""`tokenweir slo import | export | schema`, as people run them."""
+
+import json
+from pathlib import Path
+
+import yaml
+from typer.testing import CliRunner, Result
+
+from base.errors import ConfigError
+from slo.documents import read
+from tokenweir.cli import app
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "slo"
+SLOTH = """\
+version: prometheus/v1
+service: shop
+slos:
+  - name: a
+    objective: 99.9
+    sli:
+      events:
+        error_query: sum(rate(e[{{.window}}]))
+        total_query: sum(rate(t[{{.window}}]))
+"""
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["slo", *map(str, arguments)])
+
+
+def test_import_prints_documents_and_reports_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "sloth.yml").write_text(SLOTH)
+
+    done = run("import", tmp_path / "sloth.yml")
+
+    assert done.exit_code == 0
+    assert yaml.safe_load(done.stdout)["prometheus"] == {"total": "t", "bad": "e"}
+    assert "imported shop-a" in done.stderr
+    assert "1 imported, 0 refused, 0 passed over" in done.stderr
+
+
+def test_import_writes_a_file_for_each_and_ends_with_2_if_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sloth.yml").write_text(
+        SLOTH + SLOTH[SLOTH.index("  - name") :].replace("99.9", "0")
+    )
+
+    done = run("import", tmp_path / "sloth.yml", "--out", tmp_path / "out")
+
+    assert done.exit_code == 2
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["shop-a.yaml"]
+    assert read([tmp_path / "out"]).problems == ()
+    assert "sloth.yml line 11: Sloth SLO 'a': objective 0 is outside (0, 100)" in done.stdout
+
+
+def test_import_does_not_replace_other_documents_unasked(tmp_path: Path) -> None:
+    (tmp_path / "sloth.yml").write_text(SLOTH)
+    out = tmp_path / "out"
+    run("import", tmp_path / "sloth.yml", "--out", out)
+    same = run("import", tmp_path / "sloth.yml", "--out", out)
+    (out / "shop-a.yaml").write_text("mine")
+    kept = run("import", tmp_path / "sloth.yml", "--out", out)
+
+    assert same.exit_code == 0
+    assert isinstance(kept.exception, ConfigError)
+    assert (out / "shop-a.yaml").read_text() == "mine"
+    assert run("import", tmp_path / "sloth.yml", "--out", out, "--overwrite").exit_code == 0
+    assert read([out]).problems == ()
+
+
+def test_export_writes_rules_and_openslo(tmp_path: Path) -> None:
+    rules = run("export", EXAMPLES)
+    done = run("export", EXAMPLES, "--format", "openslo", "--out", tmp_path / "o.yaml")
+
+    groups = yaml.safe_load(rules.stdout)["groups"]
+    assert "SLOBudgetBurn" in {rule.get("alert") for group in groups for rule in group["rules"]}
+    assert done.exit_code == 0
+    assert len(read([tmp_path / "o.yaml"]).slos) == len(read([EXAMPLES]).slos)
+
+
+def test_export_says_what_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("kind: slo\nname: a\n")
+
+    for arguments, says in (
+        (("export", tmp_path / "wrong.yaml"), "objective is missing"),
+        (("export", EXAMPLES, "--format", "xml"), "format 'xml' is not one of prometheus, openslo"),
+        (("export", tmp_path / "none"), "no such file"),
+    ):
+        done = run(*arguments)
+        assert isinstance(done.exception, ConfigError)
+        assert says in str(done.exception)
+
+
+def test_schema_prints_what_is_served_with_the_pages() -> None:
+    done = run("schema")
+
+    assert json.loads(done.stdout) == json.loads((ROOT / "docs" / "slo.schema.json").read_text())
