@@ -26,8 +26,9 @@ from base.errors import ConfigError, Permanent, Retryable
 from base.outbound import redact_url
 from slo.settings import PrometheusSettings
 
-MOST_BYTES = 16 * 1024 * 1024
-"""Of one answer, unpacked; a larger one is asked for in pieces."""
+MOST_BYTES = 8 * 1024 * 1024
+"""Of one answer, unpacked; a larger one is asked for in pieces. Nothing else in the process runs
+while it is parsed, so it is small."""
 
 SHORTEST_MS = 60_000
 """Pieces are not made shorter than this."""
@@ -41,6 +42,10 @@ _NO_LOSS = ("PromQL info:", "PromQL warning:")  # remarks on the query, not on t
 
 class TooMuch(Retryable):
     """The same question may be answered over a shorter time."""
+
+
+class Unanswered(Retryable):
+    """No answer in time: the question may be too large, or the server hangs."""
 
 
 class Asks(Protocol):
@@ -136,6 +141,9 @@ class PrometheusClient:
             last = min(at + longest, end)
             try:
                 found = ask(at, last)
+            except Unanswered:
+                self._longest[question] = max(SHORTEST_MS, (last - at) // 2)  # next time
+                raise
             except TooMuch as error:
                 if last - at <= SHORTEST_MS:
                     span = format_duration(timedelta(milliseconds=last - at))
@@ -184,7 +192,7 @@ class PrometheusClient:
                     if self._clock.monotonic() > deadline:
                         raise TooMuch(f"{self._what} took longer than {timeout:g} s to answer")
         except httpx.TimeoutException as error:
-            raise Retryable(
+            raise Unanswered(
                 f"{self._what} did not answer within {timeout:g} s ({type(error).__name__})"
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:

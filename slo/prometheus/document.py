@@ -20,6 +20,7 @@ BLOCK = timedelta(minutes=10)
 WINDOW, WINDOW_SECONDS = "$window", "$window_seconds"
 
 _MINUTE = timedelta(minutes=1)
+_OF_ALERTS = frozenset({"alertname", "severity", "slo"})
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SHAPES = (
     ("total",), ("histogram", "threshold"), ("native_histogram", "threshold"), ("gauge",),
@@ -59,6 +60,12 @@ def read_labels(fields: Fields, key: str) -> tuple[str, ...]:
             fields.bad(item, f"{key} {item.plain()!r} is not a label's name")
         elif item.data in {"le", "__name__"}:
             fields.bad(item, f"{key} {item.data!r} is not a label that events are told apart by")
+        elif item.data in _OF_ALERTS:
+            fields.bad(
+                item,
+                f"{key} {item.data!r} would hide the label {item.data!r} of its alerts: give the "
+                "series another label, or leave it out",
+            )
         elif item.data in labels:
             fields.bad(item, f"{key} names {item.data!r} twice")
         else:

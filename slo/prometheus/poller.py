@@ -125,11 +125,13 @@ class Poller:
             if not self._each(self._states, self._poll):
                 return self._paused_until - self._clock.monotonic()
         waiting = [state for state in self._states if self._has_history(state)]
+        began = self._clock.monotonic()
         if waiting and not self._each([min(waiting, key=_newest_first)], self._read_history):
             return self._paused_until - self._clock.monotonic()
+        now = self._clock.monotonic()
         if any(self._has_history(state) for state in self._states):
-            return 0.0
-        return max(0.0, self._due - self._clock.monotonic())
+            return max(0.0, min(now - began, self._due - now))  # rest as long as it took
+        return max(0.0, self._due - now)
 
     def _run(self) -> None:
         while not self._wait(self.step()):
@@ -148,6 +150,7 @@ class Poller:
                 self._failed(state, str(error), "refused")
             except Retryable as error:
                 self._pause(error)
+                self._states.sort(key=lambda each: each is state)  # the others go first next time
                 return False
             except Permanent as error:
                 self._failed(state, str(error), "refused")

@@ -118,6 +118,7 @@ def test_the_definition_follows_what_is_counted_and_nothing_else(tmp_path: Path)
         (COUNTERS + "good: outcome = 'good'\n", "line 7: good filters requests"),
         (COUNTERS + "eligible: tenant = 'a'\n", "line 7: eligible filters requests"),
         (COUNTERS + "group_by: [le]\n", "line 7: group_by 'le' is not a label"),
+        (COUNTERS + "group_by: [severity]\n", "would hide the label 'severity' of its alerts"),
         (COUNTERS + "group_by: ['a b']\n", "line 7: group_by 'a b' is not a label's name"),
     ],
 )

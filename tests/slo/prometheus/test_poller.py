@@ -374,6 +374,29 @@ def test_one_slo_that_is_refused_does_not_stop_the_others(engine: Engine) -> Non
     assert world.verdict("wrong").state is State.ABSENT
 
 
+def test_a_question_that_is_never_answered_does_not_keep_the_others_waiting(engine: Engine) -> None:
+    heavy, light = make_slo(counters("heavy_total"), name="heavy"), make_slo(gauge(), name="light")
+    world = World(engine, heavy, light)
+    world.tsdb.put("up", API, dict.fromkeys(range(T0 - HOUR, T0 + HOUR, 15 * SECOND), 1))
+    answer, spans = world.web.answer, []
+
+    def hang(request: httpx.Request) -> httpx.Response:
+        query = _form(request)["query"]
+        if query.startswith("heavy_total["):
+            spans.append(int(query.split("[")[1].removesuffix("ms]")))
+            raise httpx.ReadTimeout("nothing came")
+        return answer(request)
+
+    world.web.answer = hang  # type: ignore[method-assign]
+    world.poller = world.start()
+    world.run(timedelta(minutes=10))
+
+    assert world.verdict("light").state is State.OK
+    assert world.verdict("light").watermark is not None
+    assert NOON + timedelta(minutes=10) - world.verdict("light").watermark < timedelta(minutes=2)
+    assert spans[:3] == [HOUR, HOUR // 2, HOUR // 4]
+
+
 def test_a_part_larger_than_its_total_freezes_and_says_so(engine: Engine) -> None:
     slo = make_slo(counters(part="errors_total"))
     world = World(engine, slo)
