@@ -6,14 +6,17 @@ from importlib import resources
 from typing import Any
 
 from dash import Dash, Input, Output, set_props
+from flask import request
 
 from base.errors import Retryable
 from base.selfmon import Log
 from dashboards import shell
 from dashboards.deps import Deps
+from dashboards.first import FirstView
 from dashboards.memo import Memo
 from dashboards.pages import cost, overview, traces
 from dashboards.parts import problem
+from dashboards.reader import Reader
 
 _log = Log("dashboards")
 
@@ -37,32 +40,50 @@ _INDEX = """<!DOCTYPE html>
     </script>
   </head>
   <body>
+    <!--first view-->
     {%app_entry%}
     <footer>{%config%}{%scripts%}{%renderer%}</footer>
   </body>
 </html>"""
+_PLACE = "<!--first view-->"
+# In the page itself: the first view is drawn without waiting for another answer.
+_DRAW = (resources.files("dashboards") / "assets" / "chart.js").read_text(encoding="utf-8")
+
+
+class _Pages(Dash):
+    """Dash, with the first view in the page it sends."""
+
+    first_view: FirstView
+
+    def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
+        search = request.query_string.decode("utf-8", "replace")
+        shown = self.first_view.html(request.path, f"?{search}" if search else "")
+        index = str(super().interpolate_index(**parts))  # type: ignore[no-untyped-call]
+        return index.replace(_PLACE, f"{shown}<script>{_DRAW}</script>", 1)
 
 
 def create_app(deps: Deps) -> Dash:
     """Make the pages; mount `create_app(deps).server` (WSGI) at `/`."""
-    app = Dash(
+    app = _Pages(
         __name__,
         title="tokenweir",
         update_title="",
         serve_locally=True,
         suppress_callback_exceptions=True,
         assets_folder=str(resources.files("dashboards") / "assets"),
+        assets_ignore=r"^chart\.js$",
         index_string=_INDEX,
         on_error=_report,
         add_log_handler=False,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
     app.layout = shell.layout()
-    memo: Memo[Any] = Memo(deps.clock)
-    shell.register(app, deps, memo)
+    reader = Reader(deps, Memo(deps.clock))
+    shell.register(app, reader)
     pages = {"/": overview, "/cost": cost, "/traces": traces}
     for page in pages.values():
-        page.register(app, deps, memo)
+        page.register(app, reader)
+    app.first_view = FirstView(reader, pages)
 
     @app.callback(Output("page", "children"), Input("url", "pathname"))
     def route(pathname: str | None) -> Any:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any
 
-from dashboards.memo import Memo
+from dashboards.reader import PATIENCE_S, SHARED, Reader
 from slo.model import Slo
 from slo.series import Series, read_series
 from slo.verdict import Verdict
-from store.engine import Engine
 
 POINTS = 60
 # Steps that are whole numbers of the buckets that are kept, so that a month is not read by minutes.
@@ -20,7 +17,7 @@ _STEPS = tuple(
     timedelta(seconds=s)
     for s in (10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600)
 )
-_SHORTEST, _LONGEST = timedelta(seconds=4), timedelta(minutes=1)
+_LONGEST = timedelta(minutes=1)
 Key = tuple[str, tuple[str, ...]]
 
 
@@ -37,27 +34,27 @@ def key_of(verdict: Verdict) -> Key:
 
 
 def read_burndown(
-    engine: Engine, memo: Memo[Any], slos: Sequence[Slo], verdicts: Sequence[Verdict]
+    reader: Reader, verdicts: Sequence[Verdict]
 ) -> dict[Key, tuple[BudgetPoint, ...]]:
     """Read the burn-down of every verdict, one query per SLO, and not again before it moved."""
-    out: dict[Key, tuple[BudgetPoint, ...]] = {}
-    for slo in slos:
-        mine = {key_of(v): v for v in verdicts if v.slo == slo.name}
-        if not mine:
-            continue
-        end = max(v.at for v in mine.values())
-        keep = min(max(slo.window / 5000, _SHORTEST), _LONGEST)
-        for series in memo.get(
-            ("burndown", slo.name, slo.window), keep, partial(_series, engine, slo, end)
-        ):
-            key = slo.name, tuple(series.group.values())
-            if key in mine:
-                out[key] = burndown(mine[key], series)
-    return out
+    ends = {v.slo: v.at for v in sorted(verdicts, key=lambda v: v.at)}
+    reading = [
+        reader.start(_read_series, reader, slo, ends[slo.name])
+        for slo in reader.deps.slos()
+        if slo.name in ends
+    ]
+    found = {key: series for each in reading for key, series in each.result(PATIENCE_S).items()}
+    return {key_of(v): burndown(v, found[key_of(v)]) for v in verdicts if key_of(v) in found}
 
 
-def _series(engine: Engine, slo: Slo, end: datetime) -> list[Series]:
-    return read_series(engine, slo, end - slo.window, end, step_of(slo.window))
+def _read_series(reader: Reader, slo: Slo, end: datetime) -> dict[Key, Series]:
+    keep = min(max(slo.window / 5000, SHARED), _LONGEST)
+    series: list[Series] = reader.memo.get(
+        ("burndown", slo.name, slo.window),
+        keep,
+        lambda: read_series(reader.deps.engine, slo, end - slo.window, end, step_of(slo.window)),
+    )
+    return {(slo.name, tuple(each.group.values())): each for each in series}
 
 
 def burndown(verdict: Verdict, series: Series) -> tuple[BudgetPoint, ...]:

@@ -10,9 +10,6 @@ from typing import Generic, TypeVar
 
 from base.clock import Clock
 
-SHARED = timedelta(seconds=4)
-"""How long a page's answer serves others who ask the same; every refresh of a page is newer."""
-
 _Answer = TypeVar("_Answer")
 
 

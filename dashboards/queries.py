@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from cost.read import Window
-from dashboards.memo import Memo
+from dashboards.reader import Reader
 from dashboards.rollups import Plan, plan
 from dashboards.state import ViewState
 from store.engine import Engine
@@ -92,16 +92,14 @@ def read_traffic(
     return Traffic(_frame(rows, heard, chosen, now), chosen.step, _totals(rows))
 
 
-def read_names(
-    engine: Engine, memo: Memo[Any], state: ViewState, now: datetime
-) -> dict[str, list[str]]:
+def read_names(reader: Reader, state: ViewState) -> dict[str, list[str]]:
     """List the tenants, routes and models seen in a page's window, for the filters' menus."""
-    window = state.window(now)
+    window = state.window(reader.deps.clock.now())
     params = {"from": window.start, "to": window.end}
-    found: Mapping[str, list[str]] = memo.get(
+    found: Mapping[str, list[str]] = reader.memo.get(
         ("names", state.range, state.start, state.end),
         _NAMES_KEPT,
-        lambda: engine.rows(_NAMES, params)[0],
+        lambda: reader.deps.engine.rows(_NAMES, params)[0],
     )
     return {name: sorted(value for value in found[name] if value) for name in _FILTERS}
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
-from dashboards.deps import Deps
-from dashboards.memo import Memo
 from dashboards.parts import aria
 from dashboards.queries import read_names
+from dashboards.reader import Reader
 from dashboards.state import DEFAULT_RANGE, RANGES, parse_search
 from dashboards.theme import mantine_theme
 
 PAGES = (("/", "Overview"), ("/cost", "Cost"), ("/traces", "Traces"))
 REFRESH_MS = 5_000
+_FOLLOWS = ("range", "from", "to", "tenant")  # what links to other pages keep
 
 
 def layout() -> Any:
@@ -34,7 +36,12 @@ def layout() -> Any:
                     dmc.AppShellHeader(_header()),
                     dmc.AppShellMain(
                         [
-                            html.Div(id="problem", role="alert", **aria(live="polite")),
+                            html.Div(
+                                id="problem",
+                                className="problem",
+                                role="alert",
+                                **aria(live="polite"),
+                            ),
                             html.Main(id="page", className="page"),
                         ]
                     ),
@@ -103,7 +110,25 @@ def _header() -> Any:
     )
 
 
-def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
+def fill(path: str, search: str, read_at: datetime | None) -> dict[str, Any]:
+    """Show an address in the frame, as `assets/shell.js` does; `read_at` None: nothing read yet."""
+    state, values = parse_search(search), dict(parse_qsl(search.lstrip("?")))
+    kept = {name: values[name] for name in _FOLLOWS if values.get(name)}
+    links = f"?{urlencode(kept)}" if kept else ""
+    shown = {
+        "range.value": "" if state.start or state.end else state.range,
+        "tenant.value": state.tenant,
+        "fresh-text.children": f"{read_at:%H:%M:%S}" if read_at else "loading",
+        "fresh.className": "fresh live" if read_at else "fresh pending",
+    }
+    for page, name in PAGES:
+        active = " active" if page == path else ""
+        shown[f"nav-{name.lower()}.className"] = f"nav-link{active}"
+        shown[f"nav-{name.lower()}.href"] = page + links
+    return shown
+
+
+def register(app: Dash, reader: Reader) -> None:
     """Bind the frame: the address bar is the state, the controls show it."""
     in_browser: Any = app.clientside_callback
     in_browser(
@@ -134,6 +159,6 @@ def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
     @app.callback(Output("tenant", "data"), Input("url", "search"))
     def tenants(search: str | None) -> list[str]:
         state = parse_search(search)
-        names = read_names(deps.engine, memo, state, deps.clock.now())["tenant"]
+        names = read_names(reader, state)["tenant"]
         chosen = [state.tenant] if state.tenant and state.tenant not in names else []
         return [*names, *chosen]

@@ -70,6 +70,13 @@ def millis(value: float | None) -> str:
     return span(timedelta(milliseconds=value))
 
 
+def hours(value: float | None) -> str:
+    """Write 0.25 h, 13.3 h."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.2f} h" if value < 10 else f"{value:.1f} h"
+
+
 def span(value: timedelta | None) -> str:
     """Write a duration with its two largest units: 3d 4h, 12m 5s."""
     if value is None:

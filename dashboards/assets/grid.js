@@ -4,29 +4,43 @@
   const DASH = "–";
   const known = (v) => v !== null && v !== undefined;
 
+  /* As dashboards/wording.py writes them. */
+  const three = (v) => String(Number(v.toPrecision(3)));
+  const whole = (v) => Math.round(v).toLocaleString("en-US");
+
   function dollars(v) {
     if (!known(v)) return DASH;
     const size = Math.abs(v);
     if (size === 0) return "$0";
-    if (size >= 1000) return "$" + Math.round(v).toLocaleString("en-US");
+    if (size >= 1000) return "$" + whole(v);
     if (size >= 1) return "$" + v.toFixed(2);
     if (size >= 0.01) return "$" + v.toFixed(3);
-    return size >= 1e-4 ? "$" + v.toPrecision(2) : "$" + v.toExponential(1);
+    if (size >= 1e-4) return "$" + Number(v.toPrecision(2));
+    return "$" + v.toExponential(1).replace(/-(\d)$/, "-0$1");
   }
 
   function count(v) {
     if (!known(v)) return DASH;
     for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-      if (Math.abs(v) >= size) return Number((v / size).toPrecision(3)) + unit;
+      if (Math.abs(v) >= size * 0.99995) {
+        return (Math.abs(v) < size * 999.5 ? three(v / size) : whole(v / size)) + unit;
+      }
     }
-    return String(Math.round(v * 100) / 100);
+    return Number.isInteger(v) ? String(v) : three(v);
   }
 
   function millis(v) {
     if (!known(v)) return DASH;
     if (v < 1) return Math.round(v * 1000) + " µs";
-    if (v < 1000) return Number(v.toPrecision(v < 100 ? 3 : 4)).toFixed(v < 100 ? 1 : 0) + " ms";
-    return Number((v / 1000).toPrecision(3)) + " s";
+    if (v < 1000) return (v < 100 ? three(v) : v.toFixed(0)) + " ms";
+    if (v < 100000) return three(v / 1000) + " s";
+    let left = Math.floor(v / 1000);
+    const parts = [];
+    for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]]) {
+      if (left >= size) parts.push(Math.floor(left / size) + unit);
+      left %= size;
+    }
+    return parts.slice(0, 2).join(" ");
   }
 
   function text(v) {

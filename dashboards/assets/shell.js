@@ -10,7 +10,8 @@
       if (value) values.set(name, value);
       else values.delete(name);
     }
-    const text = values.toString().replaceAll("%2C", ",").replaceAll("%2F", "/");
+    const text = values.toString().replaceAll("%2C", ",").replaceAll("%2F", "/")
+      .replaceAll("%3A", ":");
     return text ? "?" + text : "";
   }
 
@@ -23,6 +24,55 @@
   function keep(search, next) {
     return next === (search || "") ? no() : next;
   }
+
+  /* A chart asks for the time range that was dragged across it; without one, for the default. */
+  document.addEventListener("chart:range", (event) => {
+    const range = { from: null, to: null };
+    if (event.detail) {
+      const size = 10000;
+      const written = (ms) => new Date(ms).toISOString().replace(".000Z", "Z");
+      range.from = written(Math.floor(event.detail.from / size) * size);
+      range.to = written(Math.ceil(event.detail.to / size) * size);
+    }
+    const search = changed(window.location.search, range);
+    if (search === window.location.search) return;
+    if (isLive()) window.dash_clientside.set_props("url", { search: search });
+    else window.location.search = search;
+  });
+
+  /* The live page takes the place of the first view in one step, once it shows all of its own. */
+  const isLive = () => !document.getElementById("first-view");
+
+  function isFilled(root) {
+    const page = root.querySelector("#page");
+    if (root.querySelector("#problem .notice")) return true;
+    if (!page || !page.firstChild || page.querySelector(".waiting")) return false;
+    if (!root.querySelector("#fresh") || root.querySelector("#fresh.pending")) return false;
+    const values = new URLSearchParams(window.location.search);
+    if (values.get("tenant") && !root.querySelector("#tenant").value) return false;
+    if ([...page.querySelectorAll(".chart")].some((chart) => !chart.firstChild)) return false;
+    if (values.get("trace") && page.querySelector("#trace-list")) {
+      return Boolean(page.querySelector("#trace-list[hidden] + #trace-view > *"));
+    }
+    return [...page.querySelectorAll(".grid")].every((grid) =>
+      !grid.querySelector(".cell-wait") &&
+      grid.querySelector(".ag-row, .ag-overlay-no-rows-center, .ag-overlay:not(.ag-hidden)"));
+  }
+
+  function takeOver() {
+    const root = document.getElementById("react-entry-point");
+    let asked = 0;
+    const watching = new MutationObserver(() => {
+      asked = asked || window.requestAnimationFrame(() => {
+        asked = 0;
+        if (isLive() || !isFilled(root)) return;
+        watching.disconnect();
+        document.getElementById("first-view").remove();
+      });
+    });
+    watching.observe(root, { subtree: true, childList: true, attributes: true });
+  }
+  if (!isLive()) takeOver();
 
   const seen = {};
 
@@ -59,7 +109,7 @@
       },
 
       freshness(_second, loaded, search) {
-        if (!loaded) return ["loading", "fresh waiting"];
+        if (!loaded) return ["loading", "fresh pending"];
         const fixed = new URLSearchParams(search || "").get("to");
         // Age is measured by this clock alone: the server's may be off.
         if (seen.loaded !== loaded) Object.assign(seen, { loaded: loaded, at: Date.now() });

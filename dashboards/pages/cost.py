@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,14 +11,14 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
-from cost.read import DIMENSIONS, Window, read_ledger
+from cost.ledger import Ledger, charge
+from cost.read import DIMENSIONS, Dimension, Window, read_bills, read_traffic, read_uses
 from cost.report import CostReport, CostTotals, report
 from dashboards import figures
-from dashboards.deps import Deps
 from dashboards.figures import Chart
 from dashboards.grids import TABLE, formatted, grid_options, number
-from dashboards.memo import SHARED, Memo
 from dashboards.parts import card, graph, keys, mark_loaded, tile, waiting, waiting_tiles
+from dashboards.reader import PATIENCE_S, SHARED, Reader
 from dashboards.refresh import Seen, only_changed, outputs
 from dashboards.spend import spend_frame, step_hours
 from dashboards.state import parse_search
@@ -54,7 +54,7 @@ def layout() -> Any:
                 html.Div(
                     [
                         html.Div(waiting(260), id="cost-spend-box"),
-                        html.Div(id="cost-legend", className="legend"),
+                        html.Div(id="cost-legend", className="legend spend-legend"),
                     ]
                 ),
                 id="spend",
@@ -72,6 +72,7 @@ def layout() -> Any:
                         columnSize="responsiveSizeToFit",
                         **TABLE,
                     ),
+                    className="bill-rows",
                 ),
                 note=dmc.ChipGroup(
                     [dmc.Chip(_TITLES[d], value=d, size="xs", variant="light") for d in DIMENSIONS],
@@ -88,7 +89,7 @@ def layout() -> Any:
     )
 
 
-def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
+def register(app: Dash, reader: Reader) -> None:
     """Fill the page now, on every change of the address, and every few seconds."""
     in_browser: Any = app.clientside_callback
     in_browser(
@@ -107,21 +108,21 @@ def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
         State("cost-seen", "data"),
     )
     def refresh(search: str | None, _tick: int | None, seen: Seen | None) -> tuple[Any, ...]:
-        parts = fill(deps, memo, search or "")
-        mark_loaded(deps.clock)
+        parts = fill(reader, search or "")
+        mark_loaded(reader.deps.clock)
         return only_changed(seen, parts)
 
 
-def fill(deps: Deps, memo: Memo[Any], search: str) -> Mapping[str, Any]:
+def fill(reader: Reader, search: str) -> Mapping[str, Any]:
     """Answer with everything the page shows, by `PARTS`."""
-    state, now = parse_search(search), deps.clock.now()
-    wanted = state.window(now)
+    state = parse_search(search)
+    wanted = state.window(reader.deps.clock.now())
     # A month of hours hardly moves in a minute.
     keep = min(max((wanted.end - wanted.start) / 5000, SHARED), _LONGEST)
-    window, ledger = memo.get(
+    window, ledger = reader.memo.get(
         ("ledger", state.range, state.start, state.end, state.by),
         keep,
-        lambda: (wanted, read_ledger(deps.engine, deps.prices, wanted, state.by)),
+        lambda: (wanted, _read_ledger(reader, wanted, state.by)),
     )
     bill = report(ledger, state.by)
     frame = spend_frame(ledger, window, state.by)
@@ -135,6 +136,17 @@ def fill(deps: Deps, memo: Memo[Any], search: str) -> Mapping[str, Any]:
         list(state.by),
     )
     return dict(zip(PARTS, answers, strict=True))
+
+
+def _read_ledger(reader: Reader, window: Window, by: Sequence[Dimension]) -> Ledger:
+    """Bill every replica-hour of the window and charge it to groups of `by`."""
+    engine, book = reader.deps.engine, reader.deps.prices
+    bills = reader.start(read_bills, engine, window, book)
+    uses = reader.start(lambda: list(read_uses(engine, window, by)))
+    traffic = reader.start(lambda: list(read_traffic(engine, window, by)))
+    return charge(
+        bills.result(PATIENCE_S)[0], uses.result(PATIENCE_S), traffic.result(PATIENCE_S), book
+    )
 
 
 def tiles(totals: CostTotals) -> list[Any]:

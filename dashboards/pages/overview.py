@@ -13,12 +13,11 @@ from cost.read import Window
 from dashboards import figures
 from dashboards.budgets import BudgetPoint, Key, key_of, read_burndown
 from dashboards.control import AlertView, LeaseView, read_alerts, read_leases
-from dashboards.deps import Deps
-from dashboards.memo import SHARED, Memo
 from dashboards.pages import slo_table
 from dashboards.pages.events import firing, timeline
 from dashboards.parts import card, graph, keys, mark_loaded, problem, tile, waiting, waiting_tiles
 from dashboards.queries import Heartbeat, Traffic, read_heartbeats, read_newest, read_traffic
+from dashboards.reader import PATIENCE_S, SHARED, Reader
 from dashboards.refresh import Seen, only_changed, outputs
 from dashboards.state import ViewState, parse_search
 from dashboards.wording import UNKNOWN, count, millis, moment, percent, rate, span
@@ -101,7 +100,7 @@ def layout() -> Any:
     )
 
 
-def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
+def register(app: Dash, reader: Reader) -> None:
     """Fill the page now, on every change of the address, and every few seconds."""
 
     @app.callback(
@@ -112,28 +111,38 @@ def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
         Known("overview-seen", "data"),
     )
     def refresh(search: str | None, _tick: int | None, seen: Seen | None) -> tuple[Any, ...]:
-        parts = fill(deps, memo, search or "")
-        mark_loaded(deps.clock)
+        parts = fill(reader, search or "")
+        mark_loaded(reader.deps.clock)
         return only_changed(seen, parts)
 
 
-def fill(deps: Deps, memo: Memo[Any], search: str) -> Mapping[str, Any]:
+def fill(reader: Reader, search: str) -> Mapping[str, Any]:
     """Answer with everything the page shows, by `PARTS`."""
-    parts: Mapping[str, Any] = memo.get(
-        ("overview", search), SHARED, lambda: _read(deps, memo, search)
+    parts: Mapping[str, Any] = reader.memo.get(
+        ("overview", search), SHARED, lambda: _read(reader, search)
     )
     return parts
 
 
-def _read(deps: Deps, memo: Memo[Any], search: str) -> Mapping[str, Any]:
+def _read(reader: Reader, search: str) -> Mapping[str, Any]:
+    deps = reader.deps
     state, now = parse_search(search), deps.clock.now()
     window = state.window(now)
     verdicts = of_tenant(deps.verdicts(), state.tenant)
+    reading = (
+        reader.start(read_traffic, deps.engine, window, state.filters(), now),
+        reader.start(read_newest, deps.engine, now),
+        reader.start(read_heartbeats, deps.engine, now),
+    )
+    spent = read_burndown(reader, verdicts)
     alerts, leases = read_alerts(deps.db, window, now), read_leases(deps.db, window)
-    traffic = read_traffic(deps.engine, window, state.filters(), now)
-    spent = read_burndown(deps.engine, memo, deps.slos(), verdicts)
+    traffic, newest, beats = (
+        reading[0].result(PATIENCE_S),
+        reading[1].result(PATIENCE_S),
+        reading[2].result(PATIENCE_S),
+    )
     through, latency = charts(traffic, window, [*alerts, *leases])
-    missing = notice(read_newest(deps.engine, now), read_heartbeats(deps.engine, now), now)
+    missing = notice(newest, beats, now)
     answers = (
         missing,
         missing is None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,16 +13,24 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_u
 from base.errors import BadInput
 from cost.read import Window
 from dashboards.deps import Deps
-from dashboards.facts import Cursor, RequestQuery, list_requests
+from dashboards.facts import Cursor, Page, RequestQuery, list_requests
 from dashboards.grids import grid_options, number
-from dashboards.memo import Memo
 from dashboards.pages.waterfall import span_details, trace_view
 from dashboards.parts import card, mark_loaded, problem
 from dashboards.queries import read_names
+from dashboards.reader import SHARED, Reader
+from dashboards.refresh import outputs
 from dashboards.state import ViewState, parse_search, with_search
 from dashboards.traces import read_trace
 
 BLOCK = 100
+CHOSEN = (
+    "trace-list.hidden",
+    "trace-view.children",
+    "span-drawer.opened",
+    "span-drawer.title",
+    "span-details.children",
+)
 
 
 def layout() -> Any:
@@ -37,8 +46,9 @@ def layout() -> Any:
                     id="requests-card",
                 ),
                 id="trace-list",
+                className="trace-list",
             ),
-            html.Div(id="trace-view"),
+            html.Div(id="trace-view", className="trace-view"),
             dmc.Drawer(
                 id="span-drawer",
                 position="right",
@@ -55,7 +65,7 @@ def layout() -> Any:
     )
 
 
-def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
+def register(app: Dash, reader: Reader) -> None:
     """Serve blocks of requests, the chosen trace and the chosen span."""
     _bind_address(app)
 
@@ -72,28 +82,22 @@ def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
     ) -> tuple[Any, Any]:
         if request is None:
             return no_update, no_update
-        state, now = parse_search(search), deps.clock.now()
         start = request["startRow"]
-        # Paging must not shift under the reader: every block is of the first block's window.
-        first = start == 0
-        window = state.window(now) if first else _kept(cursors, state.window(now))
-        cursor = None if first else cursors.get(str(start))
-        if not first and cursor is None:
-            return {"rowData": [], "rowCount": start}, no_update
-        query = RequestQuery(
-            start=window.start,
-            end=window.end,
-            filters=state.filters(),
-            cursor=Cursor.parse(cursor) if cursor else None,
-            limit=BLOCK,
-        )
-        page = list_requests(deps.engine, deps.prices, query)
+        if start == 0:
+            kept: dict[str, Any] = {}
+            window, page = _newest(reader, search or "")
+        else:
+            kept, cursor = cursors, cursors.get(str(start))
+            if cursor is None:
+                return {"rowData": [], "rowCount": start}, no_update
+            # Paging must not shift under the reader: every block is of the first block's window.
+            window = _kept(cursors)
+            page = _block(reader, parse_search(search), window, Cursor.parse(cursor))
         end = start + len(page.requests)
-        kept = {} if first else cursors
         kept |= {"window": [window.start.timestamp(), window.end.timestamp()]}
         if page.next_cursor:
             kept[str(end)] = page.next_cursor
-        mark_loaded(deps.clock)
+        mark_loaded(reader.deps.clock)
         last = None if page.next_cursor else end
         return {"rowData": page.requests, "rowCount": last}, kept
 
@@ -107,7 +111,7 @@ def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
     )
     def menus(search: str | None) -> tuple[Any, ...]:
         state = parse_search(search)
-        names = read_names(deps.engine, memo, state, deps.clock.now())
+        names = read_names(reader, state)
         return (
             _with(names["route"], state.route),
             _with(names["model"], state.model),
@@ -117,20 +121,56 @@ def register(app: Dash, deps: Deps, memo: Memo[Any]) -> None:
         )
 
     @app.callback(
-        Output("trace-list", "hidden"),
-        Output("trace-view", "children"),
-        Output("span-drawer", "opened"),
-        Output("span-drawer", "title"),
-        Output("span-details", "children"),
+        *outputs(CHOSEN),
         Input("url", "search"),
     )
     def show(search: str | None) -> tuple[Any, ...]:
+        parts = _chosen(reader, search or "")
+        if parts["trace-list.hidden"]:
+            mark_loaded(reader.deps.clock)
+        return tuple(parts[name] for name in CHOSEN)
+
+
+def fill(reader: Reader, search: str) -> Mapping[str, Any]:
+    """Answer with what the page shows first: the newest requests, or the chosen trace."""
+    state, parts = parse_search(search), dict(_chosen(reader, search))
+    if state.trace is None:
+        parts["requests.rowData"] = _newest(reader, search)[1].requests
+    return parts | {
+        "filter-outcome.value": state.outcome or "all",
+        "filter-route.value": state.route,
+        "filter-model.value": state.model,
+    }
+
+
+def _newest(reader: Reader, search: str) -> tuple[Window, Page]:
+    def read() -> tuple[Window, Page]:
+        state = parse_search(search)
+        window = state.window(reader.deps.clock.now())
+        return window, _block(reader, state, window, None)
+
+    found: tuple[Window, Page] = reader.memo.get(("requests", search), SHARED, read)
+    return found
+
+
+def _block(reader: Reader, state: ViewState, window: Window, cursor: Cursor | None) -> Page:
+    query = RequestQuery(window.start, window.end, state.filters(), cursor, BLOCK)
+    return list_requests(reader.deps.engine, reader.deps.prices, query)
+
+
+def _chosen(reader: Reader, search: str) -> Mapping[str, Any]:
+    """Answer with the trace and the span that the address names, by `CHOSEN`."""
+
+    def read() -> Mapping[str, Any]:
         state = parse_search(search)
         if state.trace is None:
-            return False, None, False, "Span", None
-        view, details, title = _trace(deps, state, search)
-        mark_loaded(deps.clock)
-        return True, view, details is not None, title, details
+            return dict(zip(CHOSEN, (False, None, False, "Span", None), strict=True))
+        view, details, title = _trace(reader.deps, state, search)
+        answers = (True, view, details is not None, title, details)
+        return dict(zip(CHOSEN, answers, strict=True))
+
+    found: Mapping[str, Any] = reader.memo.get(("trace", search), SHARED, read)
+    return found
 
 
 def _bind_address(app: Dash) -> None:
@@ -201,9 +241,7 @@ def _missing(title: str, why: str, back: str) -> Any:
     )
 
 
-def _kept(cursors: dict[str, Any], default: Window) -> Window:
-    if "window" not in cursors:
-        return default
+def _kept(cursors: Mapping[str, Any]) -> Window:
     start, end = (datetime.fromtimestamp(t, UTC) for t in cursors["window"])
     return Window(start, end)
 

@@ -100,7 +100,12 @@ def _conflicts(totals: Totals) -> Any:
     if not totals.conflicts:
         return None
     rows = [html.Li(_conflict(c), className="conflict") for c in totals.conflicts]
-    return card(f"Layers report different numbers ({len(rows)})", html.Ul(rows), id="conflicts")
+    return card(
+        f"Layers report different numbers ({len(rows)})",
+        html.Ul(rows),
+        id="conflicts",
+        className="conflicts",
+    )
 
 
 def _conflict(conflict: Mapping[str, Any]) -> list[Any]:

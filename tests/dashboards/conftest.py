@@ -47,3 +47,28 @@ def address(site: Any) -> Iterator[str]:
     server.should_exit = True
     thread.join(10)
     listener.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from browsing import ARGUMENTS
+
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Any]:
+    from browsing import visiting
+
+    yield from visiting(browser, address)
+
+
+@pytest.fixture
+def phone(browser: Any, address: str) -> Iterator[Any]:
+    from browsing import visiting
+
+    yield from visiting(browser, address, viewport={"width": 420, "height": 900})

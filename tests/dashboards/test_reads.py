@@ -15,6 +15,7 @@ from dashboards.facts import Cursor, RequestQuery, list_requests
 from dashboards.memo import Memo
 from dashboards.pages import cost, overview, slo_table
 from dashboards.queries import read_names, read_traffic
+from dashboards.reader import Reader
 from dashboards.state import ViewState, parse_search
 
 TRACE = "aa" * 16
@@ -68,9 +69,7 @@ def test_a_time_in_which_nothing_was_heard_has_no_rate(deps: Any) -> None:
 
 
 def test_names_for_the_menus_leave_out_the_unknown(deps: Any) -> None:
-    now = deps.clock.now()
-
-    names = read_names(deps.engine, Memo(deps.clock), ViewState(range="30d"), now)
+    names = read_names(Reader(deps, Memo(deps.clock)), ViewState(range="30d"))
 
     assert names["tenant"] == ["acme", "globex", "initech", "umbrella"]
 
@@ -101,7 +100,7 @@ def test_following_the_cursor_gives_every_request_once(deps: Any) -> None:
 def test_every_verdict_has_a_burn_down_that_ends_at_its_budget(deps: Any) -> None:
     verdicts = [v for v in deps.verdicts() if v.budget_remaining is not None]
 
-    spent = read_burndown(deps.engine, Memo(deps.clock), deps.slos(), verdicts)
+    spent = read_burndown(Reader(deps, Memo(deps.clock)), verdicts)
 
     assert len(spent) == len(verdicts) > 10
     for verdict in verdicts:
