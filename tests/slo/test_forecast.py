@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -267,9 +268,18 @@ def test_a_verdict_says_when_its_budget_ends(engine: Engine) -> None:
 def test_a_series_can_be_read_for_some_groups(engine: Engine) -> None:
     stored(engine, 5)
 
-    found = read_series(engine, SLO, EPOCH, NOW + HOUR, HOUR, groups=[("t001",), ("t003",), ("x",)])
+    def tenants(*wanted: str) -> list[str]:
+        groups = [(name,) for name in wanted]
+        found = read_series(engine, SLO, EPOCH, NOW + HOUR, HOUR, groups=groups)
+        return [each.group["tenant"] for each in found]
 
-    assert [each.group["tenant"] for each in found] == ["t001", "t003"]
+    assert tenants("t001", "t003", "x'") == ["t001", "t003"]
+    assert tenants("t002") == ["t002"]
+    assert tenants() == []
+    parent = replace(SLO, group_by=())
+    SloCounts(engine, [parent], SloSettings(), ManualClock(NOW)).ensure()
+    (whole,) = read_series(engine, parent, EPOCH, NOW + HOUR, HOUR, groups=[()])
+    assert sum(whole.bad) == 5
 
 
 def test_forecasts_are_kept_and_made_for_the_most_urgent(
