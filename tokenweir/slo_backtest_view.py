@@ -75,8 +75,8 @@ def _head(
     every = grid.at(span.first + 1) - first
     told = totals(outcomes)
     console.print(
-        f"[bold]{told['pages']}[/] pages, [bold]{told['tickets']}[/] tickets, "
-        f"[bold]{told['misses']}[/] misses in {_length(last - first)}, "
+        f"{_many(told['pages'], 'page')}, {_many(told['tickets'], 'ticket')}, "
+        f"{_many(told['misses'], 'miss', 'es')} in {_length(last - first)}, "
         f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC",
         highlight=False,
     )
@@ -245,6 +245,10 @@ def _left(remaining: float | None) -> str:
         return "[dim]no data[/]"
     style = "red" if remaining <= 0 else "yellow" if remaining <= 0.25 else "green"
     return f"[{style}]{remaining:.1%}[/]"
+
+
+def _many(number: int, what: str, ending: str = "s") -> str:
+    return f"[bold]{number:,}[/] {what}{'' if number == 1 else ending}"
 
 
 def _count(number: int, style: str) -> str:
