@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from base.durations import format_instant
+from base.errors import BadInput
 from slo.backtest.cells import (
     Cells,
     Evaluations,
@@ -91,6 +93,11 @@ def make_history(
         return None
     first = grid.first_from(since if since is not None else _moment(oldest))
     last = grid.last_until(until) if until is not None else grid.first_from(_moment(newest))
+    if last < first:
+        raise BadInput(
+            f"there is nothing to judge: requests began from {format_instant(_moment(oldest))} to "
+            f"{format_instant(_moment(newest))}, and verdicts are asked for outside of that"
+        )
     until_ns = last * grid.every * grid.cell_us * 1000
     return History(found.cells(grid, until_ns), grid, Evaluations(first, last + 1), heard)
 

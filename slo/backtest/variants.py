@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slo.model import Slo
-from slo.tiers import Tier, can_fire, classic, derive
+from slo.tiers import MIN_BAD, Tier, can_fire, classic, derive
 
 DOCUMENT = "document"
 
@@ -51,9 +51,9 @@ def variant(slo: Slo, objective: float, tiers: TierSet) -> Variant:
 def _tiers(slo: Slo, objective: float, tiers: TierSet) -> tuple[Tier, ...]:
     match tiers.name:
         case "derived":
-            return derive(objective, slo.window)
+            return derive(objective, slo.window, _min_bad(slo))
         case "classic":
-            return classic(slo.window)
+            return classic(slo.window, _min_bad(slo))
         case "document" if slo.tiers != derive(slo.objective, slo.window, _min_bad(slo)):
             return slo.tiers
         case "document":
@@ -63,4 +63,4 @@ def _tiers(slo: Slo, objective: float, tiers: TierSet) -> tuple[Tier, ...]:
 
 
 def _min_bad(slo: Slo) -> int:
-    return slo.tiers[0].min_bad if slo.tiers else 1
+    return slo.tiers[0].min_bad if slo.tiers else MIN_BAD

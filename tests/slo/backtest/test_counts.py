@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from base.errors import BadInput
 from slo.backtest.cells import Gathered, grid_of
 from slo.backtest.facts_file import Reading, read_facts
 from slo.backtest.history import History, grid_for, make_history
@@ -184,3 +185,30 @@ def test_a_cell_divides_the_step_and_every_window() -> None:
     assert grid.cell_us == 5_000_000
     assert grid.every == 3
     assert grid.at(grid.first_from(grid.at(7))) == grid.at(7)
+
+
+def test_verdicts_asked_for_outside_of_the_requests_are_refused(
+    engine: Engine, tmp_path: Path
+) -> None:
+    made(3, 20).to_parquet(tmp_path / "facts.parquet")
+    found = judged(engine, [tmp_path / "facts.parquet"])
+
+    with pytest.raises(BadInput, match="nothing to judge"):
+        make_history(found, grid_for(SLOS, EVERY), since=datetime(2027, 1, 1, tzinfo=UTC))
+
+
+def test_requests_after_the_last_verdict_are_not_looked_at(engine: Engine, tmp_path: Path) -> None:
+    frame = made(4, 300)
+    frame.to_parquet(tmp_path / "facts.parquet")
+    found = judged(engine, [tmp_path / "facts.parquet"])
+    until = datetime.fromtimestamp(BEGIN + 1800, UTC)
+
+    history = make_history(found, grid_for(SLOS, EVERY), until=until)
+
+    assert history is not None
+    assert history.grid.at(history.span.end - 1) == until
+    rows = frame.rename(columns={"cost_usd": "reported_cost_usd"}).to_dict("records")
+    expected = recounted(SLOS[1], [row for row in rows if row["start"] <= BEGIN + 1800])[()]
+    cells = history.of(SLOS[1], ())
+    assert cells is not None
+    assert (cells.bad[-1], cells.excluded[-1]) == (expected[1], expected[2])
