@@ -99,7 +99,7 @@ def _budget(facts: Facts, resolved_at: datetime | None) -> str:
         return f"The {facts.window} budget{goal} is spent ({_percent(left)} left)."
     said = f"{_percent(left)} of the {facts.window} budget{goal} is left"
     if facts.expires_in_s is not None and resolved_at is None:
-        return f"{said}, gone in {_span(facts.expires_in_s)} at this pace."
+        return f"{said}, expected to be gone in {_span(facts.expires_in_s)}."
     return f"{said}."
 
 

@@ -28,8 +28,8 @@ def test_a_burn_is_told_in_plain_words(say: SimpleNamespace) -> None:
         ),
         "description": (
             "chat-ttft{tenant=acme}: the error budget is burning 20x too fast over 1h (page). "
-            "38 % of the 30d budget for the objective of 99 % is left, gone in 13h41m at this "
-            "pace. Most frequent reasons: slow_ttft (48), timeout (9), capacity (3). "
+            "38 % of the 30d budget for the objective of 99 % is left, expected to be gone "
+            "in 13h41m. Most frequent reasons: slow_ttft (48), timeout (9), capacity (3). "
             "Done by the control plane: shed 90 % of acme at the gateway."
         ),
         "burn": "20x over 1h",
