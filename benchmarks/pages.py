@@ -56,7 +56,6 @@ WATCH = """(() => {
     const first = document.getElementById("first-view");
     const shown = first || document.getElementById("page");
     if (!moments.data && shown && shown.querySelector("SELECTOR")) {
-      // Painted with the next frame.
       requestAnimationFrame(() => setTimeout(() => { moments.data ||= performance.now(); }));
     }
     const page = document.getElementById("page");
@@ -159,7 +158,8 @@ async def open_once(context: Any, url: str, ready: str) -> list[float]:
     moments = await page.evaluate("[window.moments.data, window.moments.live]")
     painted = await page.evaluate(PAINTED)
     await page.close()
-    return [float(painted), *map(float, moments)]
+    data, live = map(float, moments)
+    return [float(painted), max(data, float(painted)), live]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from importlib import resources
 from typing import Any
 
@@ -42,7 +43,37 @@ _INDEX = """<!DOCTYPE html>
   <body>
     <!--first view-->
     {%app_entry%}
-    <footer>{%config%}{%scripts%}{%renderer%}</footer>
+    <footer>
+      {%config%}
+      <template id="scripts">{%scripts%}{%renderer%}</template>
+      <script>
+        // Scripts wait until the first view is painted: they would keep the machine from it.
+        (function () {
+          var held = document.getElementById("scripts");
+          function start() {
+            if (!held) return;
+            var scripts = held.content.querySelectorAll("script"), last = null, texts = [];
+            held = null;
+            scripts.forEach(function (script) {
+              if (!script.src) { texts.push(script.textContent); return; }
+              last = document.createElement("script");
+              last.src = script.src;
+              last.async = false;
+              document.body.append(last);
+            });
+            last.onload = function () {
+              texts.forEach(function (text) {
+                var script = document.createElement("script");
+                script.text = text;
+                document.body.append(script);
+              });
+            };
+          }
+          requestAnimationFrame(function () { setTimeout(start); });
+          setTimeout(start, 1000);  // a page in the background is not painted
+        })();
+      </script>
+    </footer>
   </body>
 </html>"""
 _PLACE = "<!--first view-->"
@@ -77,6 +108,8 @@ def create_app(deps: Deps) -> Dash:
         add_log_handler=False,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
+    # Every address of a stylesheet or script changes with the file.
+    app.server.config["SEND_FILE_MAX_AGE_DEFAULT"] = timedelta(hours=1)
     app.layout = shell.layout()
     reader = Reader(deps, Memo(deps.clock))
     shell.register(app, reader)

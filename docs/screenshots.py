@@ -19,7 +19,7 @@ ARGUMENTS = [
 ]
 # name -> path, what must be visible before the picture is taken
 PAGES = {
-    "overview": ("/?range=1h", "#overview-ttft .scatterlayer .trace"),
+    "overview": ("/?range=1h", "#overview-ttft .chart-dots"),
     "cost": ("/cost?range=7d", "#cost-rows .ag-row"),
     "traces": ("/traces?range=1h", "#requests .ag-row a"),
     "trace": (None, "#waterfall a.span-row"),
@@ -55,6 +55,7 @@ def photograph(context: Any, url: str, name: str, trace: str | None, target: Pat
     page = context.new_page()
     path, ready = PAGES[name]
     page.goto(url + (path or f"/traces?trace={trace or newest_trace(context, url)}"))
+    page.wait_for_function("!document.getElementById('first-view')", timeout=30_000)
     page.wait_for_selector(ready, timeout=30_000)
     page.wait_for_load_state("networkidle")
     page.evaluate("document.fonts.ready")
