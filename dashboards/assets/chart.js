@@ -4,7 +4,7 @@
 (function () {
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
-  const PAD = { left: 52, right: 14, top: 12, bottom: 38 };
+  const PAD = { left: 52, right: 14, top: 20, bottom: 38 }; // words of marks stand above the plot
   const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
   const TIME_STEPS = [
     SECOND, 2 * SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND,
@@ -76,7 +76,7 @@
     const spare = (ticks[1] - ticks[0]) / 2, pad = (high - low) * 0.04;
     return [
       low - ticks[0] > spare ? low - pad : ticks[0],
-      ticks.at(-1) - high > spare && low < 0 ? high + pad : ticks.at(-1),
+      ticks.at(-1) - high > spare ? high + pad : ticks.at(-1),
     ];
   }
 
@@ -123,8 +123,10 @@
     if (series.kind === "bars") {
       const bar = (p, i) => {
         if (p === null || p[0] === p[1]) return "";
-        const left = round(x(spec.at[i])), right = round(x(spec.at[i] + spec.step));
-        return `M${left} ${round(y(p[0]))}V${round(y(p[1]))}H${Math.max(right, left + 1)}V${round(y(p[0]))}Z`;
+        // The newest step has only begun: it has a pixel at least.
+        const right = round(Math.min(x(spec.at[i] + spec.step), x(spec.end)));
+        const left = Math.min(round(x(spec.at[i])), right - 1);
+        return `M${left} ${round(y(p[0]))}V${round(y(p[1]))}H${right}V${round(y(p[0]))}Z`;
       };
       put("chart-bars", points.map(bar).join(""));
       return;
@@ -168,12 +170,12 @@
     let free = -Infinity;
     for (const mark of spec.marks) {
       const at = round(x(mark.at));
-      node("line", { class: "chart-act", x1: at, x2: at, y1: PAD.top, y2: size.bottom }, svg);
+      node("line", { class: "chart-act", x1: at, x2: at, y1: PAD.top - 12, y2: size.bottom }, svg);
       const room = mark.words.length * 6.2;
       if (!mark.words || at < free) continue;
       const isLate = at + room > size.right;
       if (isLate && at - room < free) continue;
-      node("text", { class: "chart-act-words", x: at + (isLate ? -4 : 4), y: PAD.top + 9,
+      node("text", { class: "chart-act-words", x: at + (isLate ? -4 : 4), y: PAD.top - 6,
         "text-anchor": isLate ? "end" : "start" }, svg, mark.words);
       free = at + (isLate ? 0 : room) + 8;
     }
@@ -208,7 +210,7 @@
     const points = edges(spec);
     const values = [...points.flat().filter(Boolean).flat(), ...spec.guide.map((g) => g[1]), 0];
     const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
-    const ticks = valueTicks(low, high === low ? low + 1 : high, Math.max(2, (size.bottom - PAD.top) / 40));
+    const ticks = valueTicks(low, high === low ? low + 1 : high, Math.max(2, (size.bottom - PAD.top) / 32));
     const [bottom, top] = reach(ticks, low, high);
     const x = (t) => PAD.left + ((t - spec.start) / (spec.end - spec.start)) * (size.right - PAD.left);
     const y = (v) => size.bottom - ((v - bottom) / (top - bottom)) * (size.bottom - PAD.top);

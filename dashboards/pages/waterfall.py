@@ -191,13 +191,14 @@ def _bar(bar: Bar) -> list[Any]:
         )
     failed = " failed" if span.status == "error" else ""
     after = bar.left + bar.width
-    side = (
-        {"left": f"calc({after:.3f}% + 8px)"}
-        if after < 85
-        else {"right": f"calc({100 - bar.left:.3f}% + 6px)"}
-        if bar.left > 15
-        else {"right": "6px"}
-    )
+    # Beside the bar, or on it where it fills the row.
+    over = ""
+    if after < 85:
+        side = {"left": f"calc({after:.3f}% + 8px)"}
+    elif bar.left > 15:
+        side = {"right": f"calc({100 - bar.left:.3f}% + 6px)"}
+    else:
+        side, over = {"right": "8px"}, " inside"
     return [
         html.Span(
             inside,
@@ -209,7 +210,7 @@ def _bar(bar: Bar) -> list[Any]:
                 millis(span.duration_ms),
                 html.Span(" begins before its parent", className="warn") if bar.is_early else None,
             ],
-            className="span-took",
+            className=f"span-took{over}",
             style=side,
         ),
     ]
