@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dashboards.reader import PATIENCE_S, SHARED, Reader
+from slo.exclusion import resolve
 from slo.model import Slo
 from slo.series import Series, read_series
 from slo.verdict import Verdict
@@ -52,9 +53,15 @@ def _read_series(reader: Reader, slo: Slo, end: datetime) -> dict[Key, Series]:
     series: list[Series] = reader.memo.get(
         ("burndown", slo.name, slo.window),
         keep,
-        lambda: read_series(reader.deps.engine, slo, end - slo.window, end, step_of(slo.window)),
+        lambda: _series(reader, slo, end),
     )
     return {(slo.name, tuple(each.group.values())): each for each in series}
+
+
+def _series(reader: Reader, slo: Slo, end: datetime) -> list[Series]:
+    start, step = end - slo.window, step_of(slo.window)
+    excluded = resolve(reader.deps.exclusions(), [slo], start, end + step)
+    return read_series(reader.deps.engine, slo, start, end, step, excluded)
 
 
 def burndown(verdict: Verdict, series: Series) -> tuple[BudgetPoint, ...]:

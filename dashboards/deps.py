@@ -9,6 +9,7 @@ import sqlalchemy
 
 from base.clock import Clock
 from cost.prices import PriceBook
+from slo.exclusion import Exclusion
 from slo.model import Slo
 from slo.verdict import Verdict
 from store.engine import Engine
@@ -19,7 +20,7 @@ class Deps:
     """Everything the pages read. The callables are called from web threads, on every refresh.
 
     `engine` is the telemetry store, `db` the control database; `verdicts` answers with the newest
-    evaluation and `slos` with the documents it judged.
+    evaluation, `slos` with the documents it judged and `exclusions` with what does not count.
     """
 
     engine: Engine
@@ -28,3 +29,4 @@ class Deps:
     prices: PriceBook
     verdicts: Callable[[], Sequence[Verdict]]
     slos: Callable[[], Sequence[Slo]]
+    exclusions: Callable[[], Sequence[Exclusion]] = tuple

@@ -94,8 +94,9 @@ class Parts:
         self.pipeline = self._make_pipeline(settings, data, counts)
 
         self.prometheus = PrometheusSource(slos, settings.slo, self.store, self.http, clock)
+        self._exclusions = ExclusionsInForce(self.db)
         self.evaluator = Evaluator(
-            self.store, slos, settings.slo, ExclusionsInForce(self.db), self.prometheus.problems
+            self.store, slos, settings.slo, self._exclusions, self.prometheus.problems
         )
         self.documents = SloDocuments(
             settings.slo_paths, counts, self.prometheus, self.evaluator, self.db, clock
@@ -187,6 +188,7 @@ class Parts:
             prices=self.prices,
             verdicts=lambda: self.judge.verdicts,
             slos=lambda: self.evaluator.slos,
+            exclusions=self._exclusions,
         )
 
     def _names(self) -> set[str]:

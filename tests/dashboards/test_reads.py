@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from dashboards.pages import cost, overview, slo_table
 from dashboards.queries import read_names, read_traffic
 from dashboards.reader import Reader
 from dashboards.state import ViewState, parse_search
+from slo.exclusion import Exclusion
 
 TRACE = "aa" * 16
 REQUEST_FIELDS = {
@@ -108,6 +110,22 @@ def test_every_verdict_has_a_burn_down_that_ends_at_its_budget(deps: Any) -> Non
         assert points[0].remaining == 1.0
         # The last whole step and the verdict may differ by the requests at the window's edges.
         assert points[-2].remaining == pytest.approx(points[-1].remaining, abs=0.05)
+
+
+def test_a_burn_down_leaves_out_what_is_excluded(deps: Any) -> None:
+    now = deps.clock.now().replace(second=0, microsecond=0)
+    everything = Exclusion(
+        id="1", starts_at=now - timedelta(days=20), ends_at=now + timedelta(minutes=1),
+        reason="move", created_by="ada", created_at=now, approved_by="ben", approved_at=now,
+    )  # fmt: skip
+    verdicts = [v for v in deps.verdicts() if v.budget_remaining is not None]
+    without = replace(deps, exclusions=lambda: [everything])
+
+    spent = read_burndown(Reader(deps, Memo(deps.clock)), verdicts)
+    left = read_burndown(Reader(without, Memo(deps.clock)), verdicts)
+
+    worst = min(spent, key=lambda key: spent[key][-2].remaining)
+    assert left[worst][-2].remaining > spent[worst][-2].remaining
 
 
 def test_the_api_gives_requests_with_every_field_and_null_where_unknown(
