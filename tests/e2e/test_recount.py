@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from base.durations import parse_duration
+from slo.guard import FEW
 from tests.e2e.instance import Instance, serving
 from tests.e2e.otlp import CHAT, SECOND, Sent, export, gateway_span
 
@@ -191,7 +192,10 @@ def _agrees(body: dict[str, Any], slo: str, raws: list[Raw], now_ns: int) -> int
         assert burn == _close(expected), (slo, group, length)
     for tier in body["tiers"]:
         assert tier["long_burn"] == body["burn"][tier["long"]]
-        assert tier["short_burn"] == body["burn"][tier["short"]]
+        # A sparse group is asked for its newest requests where the short window holds hardly any.
+        short = count(slo, raws, now_ns, parse_duration(tier["short"])).get(group, (0, 0, 0))
+        if short[0] + short[1] >= FEW:
+            assert tier["short_burn"] == body["burn"][tier["short"]]
     return 2 + len(body["burn"])
 
 
