@@ -18,7 +18,7 @@ from dashboards import shell
 from dashboards.reader import Reader
 from dashboards.static import to_html
 
-WAIT_S = 0.8  # then the page is sent without its numbers, which the live page brings
+WAIT_S = 1.2  # then the page is sent without its numbers, which the live page brings
 _AT_ONCE = 2
 
 _log = Log("dashboards")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -9,6 +11,7 @@ import pytest
 from dash import no_update
 
 from base.clock import ManualClock
+from base.errors import Retryable
 from cost.ledger import Existence, Occupancy, Use, bill_hours, charge
 from cost.money import NS_PER_HOUR
 from cost.prices import GpuPrice, PriceBook
@@ -68,6 +71,38 @@ def test_an_answer_is_kept_for_as_long_as_asked_and_no_longer() -> None:
     assert memo.get("a", keep, make) == memo.get("a", keep, make) == 1
     clock.advance(timedelta(seconds=11))
     assert memo.get("a", keep, make) == 2
+
+
+def test_an_answer_in_the_making_is_not_made_twice() -> None:
+    memo: Memo[int] = Memo(ManualClock(NOW))
+    begun, go = threading.Event(), threading.Event()
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(1)
+        begun.set()
+        go.wait(30)
+        return 7
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(memo.get, "a", timedelta(hours=1), make)
+        begun.wait(30)
+        second = threads.submit(memo.get, "a", timedelta(hours=1), make)
+        go.set()
+
+        assert first.result(30) == second.result(30) == 7
+    assert made == [1]
+
+
+def test_a_failure_is_not_remembered() -> None:
+    memo: Memo[int] = Memo(ManualClock(NOW))
+
+    def fail() -> int:
+        raise Retryable("the store is busy")
+
+    with pytest.raises(Retryable):
+        memo.get("a", timedelta(hours=1), fail)
+    assert memo.get("a", timedelta(hours=1), lambda: 7) == 7
 
 
 def test_memory_is_bounded() -> None:
