@@ -155,7 +155,7 @@ def _times(exclusion: Exclusion, last: datetime) -> list[datetime]:
     parts = _parts(exclusion)
     count = _count(parts.pop("COUNT", None))
     until = min(last, _until(parts.pop("UNTIL", None), exclusion))
-    # The end is always given: a rule that matches no day would be searched to the year 9999.
+    # The end is always given: a rule that never ends would be walked to the year 9999.
     text = ";".join(f"{key}={value}" for key, value in parts.items())
     first = _local(exclusion.starts_at, exclusion)
     try:

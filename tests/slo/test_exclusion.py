@@ -119,7 +119,7 @@ def test_a_time_that_began_before_the_window_still_reaches_into_it() -> None:
         ({"rrule": "FREQ=DAILY;COUNT=0"}, "COUNT"),
         ({"rrule": "FREQ=DAILY;COUNT=99999999"}, "COUNT"),
         ({"rrule": "FREQ=DAILY;UNTIL=soon"}, "UNTIL"),
-        ({"rrule": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"}, "no time at starts_at"),
+        ({"rrule": "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}, "no time at starts_at"),
         ({"ends_at": EPOCH}, "after it starts"),
         ({"ends_at": EPOCH + timedelta(seconds=90)}, "whole minute"),
         ({"ends_at": EPOCH + timedelta(days=32)}, "31 days"),
@@ -193,7 +193,7 @@ exclusions_of = st.lists(
 
 @given(exclusions_of)
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_counts_equal_a_recount_without_what_is_excluded(
     opened: Engine, facts: list[dict[str, Any]], excluded: list[Exclusion]
