@@ -13,7 +13,7 @@ from base.errors import Retryable
 from base.selfmon import Log
 from dashboards import shell
 from dashboards.deps import Deps
-from dashboards.first import FirstView
+from dashboards.first import WAIT_S, FirstView
 from dashboards.memo import Memo
 from dashboards.pages import cost, overview, traces
 from dashboards.parts import problem
@@ -93,7 +93,7 @@ class _Pages(Dash):
         return index.replace(_PLACE, f"{shown}<script>{_DRAW}</script>", 1)
 
 
-def create_app(deps: Deps) -> Dash:
+def create_app(deps: Deps, first_view_wait_s: float = WAIT_S) -> Dash:
     """Make the pages; mount `create_app(deps).server` (WSGI) at `/`."""
     app = _Pages(
         __name__,
@@ -116,7 +116,7 @@ def create_app(deps: Deps) -> Dash:
     pages = {"/": overview, "/cost": cost, "/traces": traces}
     for page in pages.values():
         page.register(app, reader)
-    app.first_view = FirstView(reader, pages)
+    app.first_view = FirstView(reader, pages, first_view_wait_s)
 
     @app.callback(Output("page", "children"), Input("url", "pathname"))
     def route(pathname: str | None) -> Any:

@@ -71,7 +71,8 @@ def mount(deps: Deps) -> FastAPI:
     app = FastAPI()
     app.include_router(api.router(deps.engine, deps.prices))
     app.include_router(cost_api.router(deps.engine, deps.prices, deps.clock))
-    app.mount("/", WSGIMiddleware(create_app(deps).server))  # type: ignore[arg-type]
+    pages = create_app(deps, first_view_wait_s=60)  # however busy the machine of the tests is
+    app.mount("/", WSGIMiddleware(pages.server))  # type: ignore[arg-type]
     return app
 
 
