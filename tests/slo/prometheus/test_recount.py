@@ -134,7 +134,10 @@ def test_what_is_remembered_is_what_would_be_learnt_anew(seed: int) -> None:
 
 @given(seed=st.integers(0, 10**9))
 @settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    derandomize=True,
+    max_examples=6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_a_poller_ends_with_the_recount_whatever_comes_late(engine: Engine, seed: int) -> None:
     empty(engine)
