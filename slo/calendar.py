@@ -44,11 +44,16 @@ def read_calendar(period: str, zone: str) -> Calendar:
     """Make a calendar of texts; BadInput names what is wrong."""
     if period not in set(Period):
         raise BadInput(f"period {period!r} is not one of {', '.join(Period)}")
+    check_zone(zone)
+    return Calendar(Period(period), zone)
+
+
+def check_zone(zone: str) -> None:
+    """Refuse what is no time zone."""
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise BadInput(f"zone {zone!r} is not an IANA time zone such as Europe/Berlin") from error
-    return Calendar(Period(period), zone)
 
 
 def _first_day(period: Period, day: date) -> date:

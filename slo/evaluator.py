@@ -60,31 +60,24 @@ class Evaluator:
         """Judge other SLOs from the next evaluation on; count them first (`SloCounts.replace`)."""
         self._slos = tuple(documents)
 
-    def evaluate(
-        self, now: datetime, exclusions: Sequence[Exclusion] | None = None
-    ) -> list[Verdict]:
-        """Judge as of `now`: requests that started later are not looked at.
+    def evaluate(self, now: datetime) -> list[Verdict]:
+        """Judge as of `now`, and say what burns and what is to come.
 
         A group seen in the budget window or a calendar period gets a verdict; an SLO without any
         gets one verdict with an empty group, so that "nothing" is said rather than left out.
-        Other `exclusions` than those in force show what they would change.
         """
-        slos = self._slos
-        lengths = {length for slo in slos for length in windows_of(slo)}
-        heard = self._heard(slos, lengths, now)
-        problems = self._problems()
-        left_out = self._exclusions() if exclusions is None else exclusions
-        counts = self._count(slos, now, left_out)
+        slos, exclusions = self._slos, self._exclusions()
+        judged = self._judged(slos, now, exclusions)
         return [
             verdict
             for slo in slos
-            for verdict in self._explained(
-                slo,
-                self._judge(slo, counts[slo.name], heard[slo.name], problems.get(slo.name), now),
-                left_out,
-                now,
-            )
+            for verdict in self._explained(slo, judged[slo.name], exclusions, now)
         ]
+
+    def what_if(self, now: datetime, exclusions: Sequence[Exclusion]) -> list[Verdict]:
+        """Judge as if these exclusions were in force: without causes and forecasts."""
+        judged = self._judged(self._slos, now, exclusions)
+        return [verdict for verdicts in judged.values() for verdict in verdicts]
 
     def excluded(self, slos: Sequence[Slo], since: datetime, until: datetime) -> list[Excluded]:
         """Say what of these SLOs does not count within [since, until)."""
@@ -126,6 +119,20 @@ class Evaluator:
                 reach=RUN_REACH,
             )
         return found
+
+    def _judged(
+        self, slos: Sequence[Slo], now: datetime, exclusions: Sequence[Exclusion]
+    ) -> dict[str, list[Verdict]]:
+        """Judge by name of the SLO; requests that started after `now` are not looked at."""
+        heard = self._heard(slos, {length for slo in slos for length in windows_of(slo)}, now)
+        problems = self._problems()
+        counts = self._count(slos, now, exclusions)
+        return {
+            slo.name: self._judge(
+                slo, counts[slo.name], heard[slo.name], problems.get(slo.name), now
+            )
+            for slo in slos
+        }
 
     def _judge(
         self,

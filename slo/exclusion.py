@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from dateutil.rrule import rrulestr
 
 from base.errors import BadInput
+from slo.calendar import check_zone
 from slo.model import Slo
 
 MINUTE = timedelta(minutes=1)
@@ -69,6 +70,7 @@ class Exclusion:
 
 def check(exclusion: Exclusion) -> None:
     """Refuse what could not be counted exactly; BadInput says what to write instead."""
+    check_zone(exclusion.zone)
     start, end = exclusion.starts_at, exclusion.ends_at
     if start >= end:
         raise BadInput("an exclusion must end after it starts")

@@ -15,7 +15,6 @@ from base.durations import format_instant, parse_instant
 from base.errors import BadInput
 from base.ids import new_id
 from slo import exclusion_book
-from slo.calendar import read_calendar
 from slo.columns import GROUP_COLUMNS
 from slo.evaluator import Evaluator
 from slo.exclusion import Exclusion
@@ -94,35 +93,37 @@ def router(db: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
             it = _find(connection, exclusion_id)
             others = [each for each in exclusion_book.every(connection) if each.id != it.id]
         now = clock.now()
-        without = evaluator.evaluate(now, others)
         in_force = replace(it, approved_at=now, reverted_at=None)
-        forced = evaluator.evaluate(now, [*others, in_force])
+        without = evaluator.what_if(now, others)
+        forced = evaluator.what_if(now, [*others, in_force])
         return {"effect": _effect(without, forced)}
 
     @routes.post("/{exclusion_id}/approve")
     def approve(exclusion_id: str, body: ByBody) -> ExclusionView:
         """Put a proposal in force, from its first time on, past ones too."""
         with transaction(db) as connection:
-            _find(connection, exclusion_id)
-            found = exclusion_book.approve(connection, exclusion_id, body.by, clock.now())
+            it = _find(connection, exclusion_id)
+            found = exclusion_book.approve(connection, it, body.by, clock.now())
         return _view(found, evaluator)
 
     @routes.post("/{exclusion_id}/revert")
     def revert(exclusion_id: str, body: ByBody) -> ExclusionView:
         """Take it back: every budget is exactly what it would be without it."""
         with transaction(db) as connection:
-            _find(connection, exclusion_id)
-            found = exclusion_book.revert(connection, exclusion_id, body.by, clock.now())
+            it = _find(connection, exclusion_id)
+            found = exclusion_book.revert(connection, it, body.by, clock.now())
         return _view(found, evaluator)
 
     return routes
 
 
 def _find(connection: Connection, exclusion_id: str) -> Exclusion:
-    try:
-        return exclusion_book.find(connection, exclusion_id)
-    except exclusion_book.UnknownExclusionError as error:
-        raise HTTPException(404, f"{error}: GET /api/v1/exclusions lists them") from error
+    found = exclusion_book.find(connection, exclusion_id)
+    if found is None:
+        raise HTTPException(
+            404, f"there is no exclusion {exclusion_id!r}: GET /api/v1/exclusions lists them"
+        )
+    return found
 
 
 def _read(body: ExclusionBody, evaluator: Evaluator, clock: Clock) -> Exclusion:
@@ -133,7 +134,6 @@ def _read(body: ExclusionBody, evaluator: Evaluator, clock: Clock) -> Exclusion:
     for column in body.match:
         if column not in GROUP_COLUMNS and not any(column in s.group_by for s in evaluator.slos):
             raise BadInput(f"match {column!r}: no SLO is grouped by it")
-    read_calendar("day", body.zone)
     now = clock.now()
     exclusion = Exclusion(
         id=new_id(clock),

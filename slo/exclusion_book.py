@@ -6,7 +6,7 @@ Nothing is ever deleted or changed otherwise: the rows are the record of who sai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,10 +20,6 @@ from slo.tables import exclusions
 _A_YEAR = timedelta(days=400)
 
 
-class UnknownExclusionError(BadInput):
-    """No exclusion has that id."""
-
-
 def propose(connection: Connection, exclusion: Exclusion) -> None:
     """Write an exclusion down; it has no effect before it is approved."""
     check(exclusion)
@@ -35,40 +31,25 @@ def propose(connection: Connection, exclusion: Exclusion) -> None:
     )
 
 
-def approve(connection: Connection, exclusion_id: str, by: str, now: datetime) -> Exclusion:
+def approve(connection: Connection, proposal: Exclusion, by: str, now: datetime) -> Exclusion:
     """Put a proposal in force. BadInput where it is none, or `by` proposed it."""
-    found = find(connection, exclusion_id)
-    if found.state != "proposed":
-        raise BadInput(f"exclusion {exclusion_id} is {found.state} already")
-    if by.strip().casefold() == found.created_by.strip().casefold():
+    if proposal.state != "proposed":
+        raise BadInput(f"exclusion {proposal.id} is {proposal.state} already")
+    if by.strip().casefold() == proposal.created_by.strip().casefold():
         raise BadInput(f"{by} proposed this exclusion: somebody else must approve it")
-    connection.execute(
-        update(exclusions)
-        .where(exclusions.c.id == exclusion_id, exclusions.c.approved_at.is_(None))
-        .values(approved_by=by, approved_at=now)
-    )
-    return find(connection, exclusion_id)
+    return _change(connection, proposal, approved_by=by, approved_at=now)
 
 
-def revert(connection: Connection, exclusion_id: str, by: str, now: datetime) -> Exclusion:
+def revert(connection: Connection, exclusion: Exclusion, by: str, now: datetime) -> Exclusion:
     """Take an exclusion back: every budget is as if it had never been."""
-    found = find(connection, exclusion_id)
-    if found.state == "reverted":
-        raise BadInput(f"exclusion {exclusion_id} is reverted already")
-    connection.execute(
-        update(exclusions)
-        .where(exclusions.c.id == exclusion_id)
-        .values(reverted_by=by, reverted_at=now)
-    )
-    return find(connection, exclusion_id)
+    if exclusion.state == "reverted":
+        raise BadInput(f"exclusion {exclusion.id} is reverted already")
+    return _change(connection, exclusion, reverted_by=by, reverted_at=now)
 
 
-def find(connection: Connection, exclusion_id: str) -> Exclusion:
-    """Read one. UnknownExclusionError where there is none."""
+def find(connection: Connection, exclusion_id: str) -> Exclusion | None:
     row = connection.execute(select(exclusions).where(exclusions.c.id == exclusion_id)).first()
-    if row is None:
-        raise UnknownExclusionError(f"there is no exclusion {exclusion_id!r}")
-    return _exclusion(row)
+    return _exclusion(row) if row is not None else None
 
 
 def every(connection: Connection) -> list[Exclusion]:
@@ -91,6 +72,11 @@ class ExclusionsInForce:
                 )
             )
             return [_exclusion(row) for row in rows]
+
+
+def _change(connection: Connection, exclusion: Exclusion, **values: Any) -> Exclusion:
+    connection.execute(update(exclusions).where(exclusions.c.id == exclusion.id).values(**values))
+    return replace(exclusion, **values)
 
 
 def _exclusion(row: Row[Any]) -> Exclusion:

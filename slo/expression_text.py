@@ -5,6 +5,7 @@ Used wherever a document is shown, compared or written anew: never by the engine
 
 from __future__ import annotations
 
+from slo.compile import literal
 from slo.expression import (
     Absolute,
     All,
@@ -22,7 +23,6 @@ from slo.expression import (
     Value,
 )
 
-_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 # How tightly each kind holds together: what is looser than its place asks for gets brackets.
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _ATOM = range(7)
 
@@ -74,8 +74,6 @@ def _text(  # noqa: C901, PLR0911, PLR0912  one case a node
 
 
 def _value(value: str | float | bool) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return "'" + "".join(_ESCAPES.get(char, char) for char in value) + "'"
+    if isinstance(value, (bool, str)):
+        return literal(value)
     return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))

@@ -14,7 +14,7 @@ from slo.exclusion import Excluded
 from slo.model import Slo
 from slo.recount import of
 from slo.schema import TABLES
-from slo.windows import FACTS, NS, Span, nanoseconds
+from slo.windows import FACTS, NS, Span, instant, nanoseconds
 
 
 def judged_rows(
@@ -82,7 +82,7 @@ WHERE {of(slos)} AND ({inside})"""
 
 def _from_facts(slos: Sequence[Slo], spans: Sequence[Span], facts: str) -> str:
     inside = " OR ".join(
-        f"(start >= {_instant(start)} AND start < {_instant(end)})" for start, end in spans
+        f"(start >= {instant(start)} AND start < {instant(end)})" for start, end in spans
     )
     names = f"[{', '.join(literal(slo.name) for slo in slos)}]"
     reason = reason_sql(slos, "j.1", "j.3")
@@ -98,7 +98,3 @@ FROM (
   FROM {facts} WHERE {inside}
 )
 WHERE j.3 != {INELIGIBLE}"""
-
-
-def _instant(nanoseconds: int) -> str:
-    return f"fromUnixTimestamp64Nano(toInt64({nanoseconds}), 'UTC')"

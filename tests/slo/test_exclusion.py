@@ -370,14 +370,15 @@ def test_what_is_not_there_is_404_and_twice_is_an_error(client: TestClient) -> N
 def test_the_book_lists_only_what_is_in_force(db: Database) -> None:
     ids = ["proposed", "approved", "reverted"]
     with transaction(db) as connection:
-        for name in ids:
-            exclusion_book.propose(
-                connection,
-                exclusion(EPOCH, EPOCH + HOUR, id=name, approved_by=None, approved_at=None),
-            )
-        for name in ids[1:]:
-            exclusion_book.approve(connection, name, "ben", NOW)
-        exclusion_book.revert(connection, "reverted", "ben", NOW)
+        made = [
+            exclusion(EPOCH, EPOCH + HOUR, id=name, approved_by=None, approved_at=None)
+            for name in ids
+        ]
+        for each in made:
+            exclusion_book.propose(connection, each)
+        approved = [exclusion_book.approve(connection, each, "ben", NOW) for each in made[1:]]
+        exclusion_book.revert(connection, approved[-1], "ben", NOW)
+        assert exclusion_book.find(connection, "approved") == approved[0]
 
     assert [each.id for each in ExclusionsInForce(db)()] == ["approved"]
 
