@@ -33,7 +33,8 @@ def import_command(
 ) -> None:
     """Turn SLOs of other tools into native documents, with an account of every change.
 
-    Ends with 2 if one was refused; the others are written all the same.
+    Ends with 2 if one was refused (the others are written all the same), with 1 if one has work
+    left: a draft without an indicator, or events where time slices were meant.
     """
     from tokenweir.slo_import import import_slos
 
@@ -173,6 +174,39 @@ def lint_command(
 
     where = wanted(facts, data, config) if facts or data else None
     raise typer.Exit(run_lint(Asked(files, strict, as_json), where))
+
+
+@slo_app.command("goodput")
+def goodput_command(
+    mode: Annotated[str, typer.Option(help="vllm, aiperf, etalon or distserve.")],
+    limits: Annotated[
+        str | None, typer.Option(help="Milliseconds: 'ttft:2000 tpot:100 e2el:10000'.")
+    ] = None,
+    slo: Annotated[
+        list[Path] | None, typer.Option("--slo", help="SLO document that sets the limits.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Which SLO of the documents, if they hold several.")
+    ] = None,
+    facts: Facts = None,
+    data: DataFolder = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Requests from then on: RFC 3339 or unix seconds.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Requests up to then.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a benchmark tool's goodput is of these requests, and why an SLI differs from it.
+
+    Ends with 1 if rows of a file could not be used; the others were.
+    """
+    from tokenweir.slo_goodput import Asked, run_goodput
+    from tokenweir.slo_history import wanted
+
+    asked = Asked(mode, slo or (), name, limits, as_json)
+    where = wanted(facts, data, config, since=since, until=until)
+    raise typer.Exit(run_goodput(asked, where))
 
 
 def _say(lines: list[str], stream: TextIO) -> None:

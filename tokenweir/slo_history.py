@@ -1,4 +1,4 @@
-"""Requests for `tokenweir slo backtest`, `plan` and `lint`: of files, or a data folder at rest."""
+"""Requests for `tokenweir slo backtest` and its like: of files, or of a data folder at rest."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ class Wanted:
     until: datetime | None = None
     every: timedelta | None = None
     sources: str = "alive"
+    columns: Sequence[str] = ()
+    """Columns of files that are read beside those that the SLOs name."""
 
 
 def wanted(
@@ -128,8 +130,9 @@ def _of_files(wanted: Wanted) -> Iterator[Source]:
             slo.schema.create(engine)
 
             def judge(slos: Sequence[Slo], told: Told, also: Look | None) -> Gathered:
-                columns = columns_read(slos)
-                batches = read_facts(wanted.facts, columns, reading, columns_named(slos))
+                columns = columns_read(slos, wanted.columns)
+                named = columns_named(slos)
+                batches = read_facts(wanted.facts, columns, reading, named)
                 with Scratch(engine, columns) as scratch:
                     told_batches = _telling(batches, told)
                     return judge_batches(scratch, engine, slos, told_batches, also)

@@ -9,6 +9,8 @@ from base.errors import ConfigError
 from slo.imports import Imports, import_files
 from slo.imports.text import document_text, report_lines
 
+WHOLE, UNFINISHED, REFUSED = 0, 1, 2
+
 
 def import_slos(
     files: Sequence[Path], out: Path | None, *, overwrite: bool
@@ -20,7 +22,13 @@ def import_slos(
         printed = "---\n".join(document_text(each) for each in imports.imported)
     else:
         _write(imports, out, overwrite=overwrite)
-    return printed, list(report_lines(imports)), 2 if imports.refused else 0
+    return printed, list(report_lines(imports)), _status(imports)
+
+
+def _status(imports: Imports) -> int:
+    if imports.refused:
+        return REFUSED
+    return WHOLE if all(each.is_whole for each in imports.imported) else UNFINISHED
 
 
 def _write(imports: Imports, out: Path, *, overwrite: bool) -> None:

@@ -1,7 +1,8 @@
 """Requests in files, CSV or Parquet, one a row: read in batches, checked, nothing dropped unsaid.
 
 `start` is unix seconds (microseconds are kept). Every other column is one of `slo.columns`, or
-`cost_usd`, which is what the request was said to cost. A column that is missing, an empty value and
+`cost_usd`, which is what the request was said to cost, or, where it is asked for, `token_times_ms`.
+A column that is missing, an empty value and
 NaN are unknown.
 """
 
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from base.errors import BadInput
 from slo.backtest.csv_blocks import Raw, read_csv_blocks
-from slo.backtest.values import convert
+from slo.backtest.values import ARRIVALS, convert
 from slo.columns import COLUMNS
 
 ALIASES = {"cost_usd": "reported_cost_usd"}
@@ -62,10 +63,11 @@ def read_facts(
     file lacks. BadInput refuses a file as a whole; rows
     that cannot be used are named in `reading`.
     """
+    also = ARRIVALS if ARRIVALS in columns else ""
     for path in paths:
-        for raw in _blocks(path):
+        for raw in _blocks(path, also):
             if raw.first_line <= _FIRST_LINES:
-                _note_columns(path, raw.table.column_names, named, reading)
+                _note_columns(path, raw.table.column_names, named, reading, also)
             table, bad = _checked(raw, columns)
             reading.rows += table.num_rows
             reading.bad += len(bad)
@@ -78,16 +80,16 @@ def read_facts(
 _FIRST_LINES = 2  # a CSV's first row is on line 2, a Parquet's is row 1
 
 
-def _blocks(path: Path) -> Iterator[Raw]:
+def _blocks(path: Path, also: str) -> Iterator[Raw]:
     kind = _SUFFIXES.get(path.suffix.lower())
     if kind is None:
         raise BadInput(f"{path}: facts are read from .csv and .parquet files")
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
-    yield from read_csv_blocks(path) if kind == "CSV" else _parquet_blocks(path)
+    yield from read_csv_blocks(path) if kind == "CSV" else _parquet_blocks(path, also)
 
 
-def _parquet_blocks(path: Path) -> Iterator[Raw]:
+def _parquet_blocks(path: Path, also: str) -> Iterator[Raw]:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
@@ -97,7 +99,7 @@ def _parquet_blocks(path: Path) -> Iterator[Raw]:
         _check_header(path, names)
         if not file.metadata.num_rows:
             yield Raw(file.schema_arrow.empty_table(), pa.array([], pa.int64()), 1)
-        wanted = [name for name in names if name == "start" or _known(name)]
+        wanted = [name for name in names if name in ("start", also) or _known(name)]
         first = 1
         try:
             for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
@@ -129,12 +131,12 @@ def _known(name: str) -> bool:
 
 
 def _note_columns(
-    path: Path, names: Sequence[str], wanted: Collection[str], reading: Reading
+    path: Path, names: Sequence[str], wanted: Collection[str], reading: Reading, also: str
 ) -> None:
     _check_header(path, names)
     there = {ALIASES.get(name, name) for name in names}
     for name in sorted(set(names)):
-        if name != "start" and not _known(name):
+        if name not in ("start", also) and not _known(name):
             reading.ignored.setdefault(name, []).append(str(path))
     for name in sorted(wanted):
         if name not in there:
@@ -146,7 +148,7 @@ def _checked(raw: Raw, wanted: Sequence[str]) -> tuple[pa.Table, list[tuple[int,
     converted: dict[str, pa.Array] = {}
     found: dict[int, str] = dict(raw.bad)  # the first thing wrong with a line
     for name in raw.table.column_names:
-        if name != "start" and not _known(name):
+        if name != "start" and name not in wanted and not _known(name):
             continue
         values, wrong = convert(name, ALIASES.get(name, name), raw.table.column(name))
         converted[ALIASES.get(name, name)] = values

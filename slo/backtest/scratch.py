@@ -6,12 +6,13 @@ not say is NULL in it: `facts` itself never lacks an outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Self
 
 import pyarrow as pa
 
 from slo.backtest.cells import Gathered, read_judged
+from slo.backtest.values import ARRIVALS
 from slo.columns import COLUMNS
 from slo.expression import columns_of
 from slo.model import Slo
@@ -23,10 +24,11 @@ EVER: Span = (0, 2**63 - 1)
 _ALWAYS = ("start", "outcome", "outcome_reason")
 
 
-def columns_read(slos: Iterable[Slo]) -> tuple[str, ...]:
-    """Name the columns that judging these SLOs takes, in the order of the table."""
-    read = columns_named(slos)
-    return (*_ALWAYS, *(name for name in COLUMNS if name in read and name not in _ALWAYS))
+def columns_read(slos: Iterable[Slo], also: Collection[str] = ()) -> tuple[str, ...]:
+    """Name the columns that judging these SLOs takes, and `also`, in the order of the table."""
+    read = columns_named(slos).union(also)
+    known = (*COLUMNS, ARRIVALS)
+    return (*_ALWAYS, *(name for name in known if name in read and name not in _ALWAYS))
 
 
 def columns_named(slos: Iterable[Slo]) -> set[str]:
@@ -55,7 +57,7 @@ class Scratch:
                 "SELECT name, type FROM system.columns "
                 "WHERE database = currentDatabase() AND table = 'facts'"
             )
-        }
+        } | {ARRIVALS: "Array(Float64)"}
         columns = ", ".join(f"{name} {_nullable(name, types[name])}" for name in self.columns)
         self._engine.execute(f"DROP TABLE IF EXISTS {TABLE}")
         self._engine.execute(f"CREATE TABLE {TABLE} ({columns}) ENGINE = Memory")
@@ -91,6 +93,6 @@ def judge_batches(
 
 
 def _nullable(name: str, kind: str) -> str:
-    if name == "start" or kind.startswith(("Nullable", "LowCardinality", "String")):
+    if name == "start" or kind.startswith(("Nullable", "LowCardinality", "String", "Array")):
         return kind
     return f"Nullable({kind})"

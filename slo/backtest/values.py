@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slo.columns import COLUMNS, OUTCOMES, Kind
+
+ARRIVALS = "token_times_ms"
+"""When each token came, in milliseconds since the request's start: a list, in files only."""
 
 _INTEGERS = {
     "http_status": pa.int32(), "attempts": pa.uint16(), "prompt_tokens": pa.int64(),
@@ -46,6 +50,8 @@ def convert(written: str, name: str, column: pa.ChunkedArray) -> Converted:
         values = values.cast(values.type.value_type)
     if name == "start":
         return _start(values)
+    if name == ARRIVALS:
+        return _times(written, values)
     column_kind = COLUMNS[name].kind
     if column_kind is Kind.TEXT:
         return _outcome(values) if name == "outcome" else _text(written, values)
@@ -135,6 +141,35 @@ def _outcome(values: pa.Array) -> Converted:
         said = f"outcome {texts[row].as_py()!r} is not good, bad or excluded"
         bad.append(Bad(row, said))
     return pc.if_else(known, texts, pa.scalar(None, pa.string())), bad
+
+
+def _times(written: str, values: pa.Array) -> Converted:
+    """Read a list of times, also one written as text; an empty one is unknown."""
+    found: list[list[float]] = []
+    bad: list[Bad] = []
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            times = _to_times(value)
+        except (ValueError, TypeError):
+            times, said = [], f"{written} {value!r:.60} is not a list of milliseconds"
+            bad.append(Bad(row, said))
+        if any(later < earlier for earlier, later in pairwise([0.0, *times])):
+            times = []
+            bad.append(Bad(row, f"{written} goes back in time: write times since the start"))
+        found.append(times)
+    return pa.array(found, pa.list_(pa.float64())), bad
+
+
+def _to_times(value: Any) -> list[float]:
+    if value is None:
+        return []
+    parts = value.strip("[] ").replace(",", " ").replace(";", " ").split() if isinstance(
+        value, str
+    ) else value  # fmt: skip
+    times = [_to_number(part) if isinstance(part, str) else float(part) for part in parts]
+    if not all(map(math.isfinite, times)):
+        raise ValueError(value)
+    return times
 
 
 def _flag(written: str, values: pa.Array) -> Converted:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from base.durations import format_duration
 from slo.counters import REQUESTS
+from slo.imports.promql_tokens import without_comments
 from slo.model import Slo
 from slo.prometheus.document import WINDOW, WINDOW_SECONDS
 from slo.prometheus.selector import Matcher, Selector
@@ -149,6 +150,7 @@ class _Queries:
 
 def _filled(query: str, window: timedelta) -> str:
     seconds = f"{window.total_seconds():g}"
+    query = without_comments(query)  # it is put in brackets
     return query.replace(WINDOW_SECONDS, seconds).replace(WINDOW, _text(window))
 
 

@@ -156,6 +156,7 @@ class Draft:
             document=document,
             notes=tuple(self._notes),
             draft=sli.draft,
+            slices=sli.slices,
         )
 
 

@@ -26,6 +26,7 @@ _DEFAULT_SLICE = timedelta(minutes=1)
 _KNOWN_OF_OBJECTIVES = (
     "displayName", "op", "value", "target", "targetPercent", "timeSliceTarget", "timeSliceWindow",
     "indicator", "indicatorRef", "sli", "sliRef", "compositeWeight", "ratioMetrics",
+    "timeWindow", "timeWindows",
 )  # fmt: skip
 _KNOWN = {
     "description", "service", "indicator", "indicatorRef", "sli", "sliRef", "timeWindow",

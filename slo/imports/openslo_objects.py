@@ -12,7 +12,10 @@ KINDS = (
     "SLO", "SLI", "Service", "DataSource", "AlertPolicy", "AlertCondition",
     "AlertNotificationTarget",
 )  # fmt: skip
-VERSIONS = ("openslo/v1", "openslo/v1alpha", "openslo/v2alpha", "openslo.com/v2alpha")
+VERSIONS = (
+    "openslo/v1", "openslo/v1alpha", "openslo/v2alpha",
+    "openslo.com/v1", "openslo.com/v2alpha",  # the group as Kubernetes wants it
+)  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._|/\\]{0,253}[A-Za-z0-9])?")
 
 

@@ -110,6 +110,9 @@ def _raw(draft: Draft, at: Located, raw_at: Located, objects: Objects, name: str
 
 def _threshold(draft: Draft, at: Located, objects: Objects, name: str) -> Sli:
     operator, value = string_of(draft.at.get("op")), number_of(draft.at.get("value"))
+    source = _source(at, objects)
+    if source.language == "foreign" and draft.at.get("op") is None:
+        return _foreign(draft, at, source, name)
     if operator not in _SIGNS:
         where = draft.at.get("op") or draft.at
         raise Refusal(
@@ -121,7 +124,6 @@ def _threshold(draft: Draft, at: Located, objects: Objects, name: str) -> Sli:
             raise Refusal(value_at, f"value {string_of(value_at)!r} is not a number")
         draft.fixed("value is missing on a threshold objective: 0 is taken", draft.at)
         value = 0.0
-    source = _source(at, objects)
     if source.language == "promql":
         return threshold(source.query, operator, value, source.by)
     if source.language == "foreign":
@@ -179,7 +181,10 @@ def _source(holder: Located, objects: Objects) -> Source:
         source_spec = source.get("spec") if source else None
         kind = string_of(source_spec.get("type")) if source_spec else ""
     kind = kind or string_of(at.get("source"))
-    query = next((string_of(spec.get(key)) for key in _QUERY_FIELDS if spec.get(key)), "")
+    if isinstance(spec.data, str):  # the query alone
+        query, spec = spec.data, Located({}, spec.line, spec.file)
+    else:
+        query = next((string_of(spec.get(key)) for key in _QUERY_FIELDS if spec.get(key)), "")
     dimensions = spec.get("dimensions")
     by = (
         tuple(string_of(item) for item in dimensions.data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from base.errors import BadInput
@@ -19,12 +20,17 @@ _UNITS = {
     "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w", "month": "M",
     "quarter": "Q", "year": "Y",
 }  # fmt: skip
+_WORDS = re.compile(rf"(\d{{1,4}})?\s*({'|'.join(_UNITS)})s?")
 _MONDAY = 0
 
 
 def read_time_window(draft: Draft, spec: Located) -> None:
-    """Set window and calendar of a draft; neither stated is a rolling 30 days."""
-    at = spec.get("timeWindow") or spec.get("timeWindows")
+    """Set window and calendar of a draft; neither stated is a rolling 30 days.
+
+    Some write the window into the objective.
+    """
+    keys = ("timeWindow", "timeWindows")
+    at = next((found for key in keys if (found := spec.get(key) or draft.at.get(key))), None)
     windows = [] if at is None else at.data if isinstance(at.data, list) else [at]
     if not windows:
         draft.fixed("timeWindow is missing: a rolling 30d is taken", spec)
@@ -50,6 +56,9 @@ def _duration(window: Located) -> str:
     duration = window.get("duration")
     if duration is not None:
         text = string_of(duration)
+        word = _WORDS.fullmatch(text.strip().lower())
+        if word is not None:  # `Week`, `30 days`
+            return f"{word[1] or 1}{_UNITS[word[2]]}"
         return f"{text}m" if number_of(duration) is not None else text
     count, unit = number_of(window.get("count")), string_of(window.get("unit")).lower()
     short = _UNITS.get(unit.rstrip("s"))
@@ -93,7 +102,9 @@ def _calendar(draft: Draft, duration: str, calendar: Located | None, window: Loc
 
 
 def _begins(text: str, period: Period) -> bool:
-    """Say whether an instant is where a period begins here."""
+    """Say whether an instant, or the name of a day, is where a period begins here."""
+    if text.strip().lower() == "monday":
+        return period is Period.WEEK
     try:
         start = datetime.fromisoformat(text.strip().removesuffix("Z"))
     except ValueError:

@@ -26,7 +26,7 @@ class Imported:
     """A native document, ready to be written.
 
     `draft` says that everything but the indicator was taken over: its metrics live in a system
-    that only its own server can query.
+    that only its own server can query. `slices` says what became of a budget of time slices.
     """
 
     name: str
@@ -36,6 +36,12 @@ class Imported:
     document: Mapping[str, Any]
     notes: tuple[Note, ...]
     draft: bool = False
+    slices: Literal["kept", "lost"] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether it judges what it judged where it comes from, as it is."""
+        return not self.draft and self.slices != "lost"
 
 
 @dataclass(frozen=True, slots=True)

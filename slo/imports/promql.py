@@ -105,10 +105,13 @@ def counts(query: str) -> str | None:
 
 
 def by_of(query: str) -> tuple[str, ...]:
-    """Name the labels that the aggregations keep: all of them the same, else none."""
+    """Name the labels that the aggregations keep: all of them the same, else none.
+
+    Without `le`, which is a histogram's own and is gone when its quantile is taken.
+    """
     found = tokens(query)
     lists = [
-        tuple(label for label in found[at + 2 : found.index(")", at)] if label != ",")
+        tuple(label for label in found[at + 2 : found.index(")", at)] if label not in {",", "le"})
         for at, word in enumerate(found)
         if word == "by" and found[at + 1 : at + 2] == ["("]
     ]

@@ -33,6 +33,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_COMMENT = re.compile(
+    r"""[ \t]*\#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`""", re.VERBOSE
+)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_:]*")
 _MATCH = frozenset({"=", "!=", "=~", "!~"})
 _BINARY = frozenset("+-*/%^") | COMPARE
@@ -45,7 +48,8 @@ def tidy(text: str) -> str:
     if len(text) > LONGEST:
         raise BadInput(f"the query is longer than {LONGEST:,} characters")
     query = _PLACEHOLDERS.sub(
-        lambda found: "[" + WINDOW if found[0].startswith("[") else WINDOW, text
+        lambda found: "[" + WINDOW if found[0].startswith("[") else WINDOW,
+        without_comments(text),
     ).strip()
     left = next((each for each in _TEMPLATE.findall(_bare_of_text(query)) if each not in {
         WINDOW, SECONDS,
@@ -55,6 +59,11 @@ def tidy(text: str) -> str:
     if not tokens(query):
         raise BadInput("the query is empty")
     return query
+
+
+def without_comments(query: str) -> str:
+    """Leave out what follows a #: queries are put in brackets, whose end it would swallow."""
+    return _COMMENT.sub(lambda found: found[0] if found[0][0] in _QUOTES else "", query)
 
 
 def tokens(query: str) -> list[str]:

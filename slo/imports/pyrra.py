@@ -21,8 +21,11 @@ def is_pyrra(document: Located) -> bool:
         return True
     spec = document.get("spec") or document
     indicator = spec.get("indicator")
+    # Written by generators that leave the group out: apiVersion: v1alpha1.
+    is_unnamed = string_of(document.get("kind")) in {"", "ServiceLevelObjective"}
     return (
-        document.get("apiVersion") is None
+        "/" not in string_of(document.get("apiVersion"))
+        and is_unnamed
         and spec.get("target") is not None
         and indicator is not None
         and any(indicator.get(kind) is not None for kind in _INDICATORS)

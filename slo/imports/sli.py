@@ -18,6 +18,9 @@ from slo.imports.outcome import NoteKind
 from slo.imports.promql import WINDOW
 
 Part = Literal["good", "bad"]
+Slices = Literal["kept", "lost"] | None
+"""A budget of time slices: kept as queries of slices, or lost, events being counted instead."""
+
 _OTHER: dict[Part, Part] = {"good": "bad", "bad": "good"}
 _MISSED = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<"}  # what a bad value is
 STEP = "1m"
@@ -34,6 +37,7 @@ class Sli:
     over_facts: bool = False
     by_minute: bool = False  # one event a minute
     draft: bool = False
+    slices: Slices = None
     notes: tuple[tuple[NoteKind, str], ...] = field(default=())
 
     def document(self) -> dict[str, Any]:
@@ -136,17 +140,23 @@ def slices(sli: Sli, width: timedelta, target: float | None) -> Sli:
     """
     text = format_duration(width)
     if sli.by_minute and text == STEP:
-        return sli.say("kept", "slices of one minute hold one value each, so each is an event")
+        return replace(sli, slices="kept").say(
+            "kept", "slices of one minute hold one value each, so each is an event"
+        )
     error = _error_of(sli, text)
     if error is None:
-        return sli.say("lost", f"budgeting by slices of {text}: events are counted instead")
+        return replace(sli, slices="lost").say(
+            "lost", f"budgeting by slices of {text}: events are counted instead"
+        )
     fields = {"total_query": f"count_over_time(({error})[{WINDOW}:{text}])"}
     if target is None:
         fields["error_ratio_query"] = f"avg_over_time(({error})[{WINDOW}:{text}])"
-        return replace(sli, fields=fields).say("kept", f"shares are averaged by slices of {text}")
+        return replace(sli, fields=fields, slices="kept").say(
+            "kept", f"shares are averaged by slices of {text}"
+        )
     allowed = round(1 - target, 12)
     fields["bad_query"] = f"sum_over_time((({error}) > bool {allowed:g})[{WINDOW}:{text}])"
-    return replace(sli, fields=fields).say(
+    return replace(sli, fields=fields, slices="kept").say(
         "kept", f"each slice of {text} with traffic is an event, bad above {allowed:g} errors"
     )
 

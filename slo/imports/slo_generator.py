@@ -1,4 +1,4 @@
-"""slo-generator's configs (v1 and v2) -> native documents.
+"""slo-generator's configs (v1, v2, and v2 before its release) -> native documents.
 
 Windows and alerts are not in them but in the error budget policy of another file: each of its steps
 is a window of its own there. The budget window is taken as 30 days and the alerts are derived.
@@ -7,6 +7,7 @@ is a window of its own there. The budget window is taken as 30 days and the aler
 from __future__ import annotations
 
 import json
+import re
 
 from base.durations import format_duration
 from base.errors import BadInput
@@ -17,10 +18,20 @@ from slo.imports.sli import Sli, foreign, ratio, raw
 from slo.located import Located
 
 VERSION = "sre.google.com/v2"
+_BEFORE = "cloud.google.com/v1"
+"""What v2 was called before its release, with the names of fields in camel case."""
+
+_RANGE = re.compile(r"\[\s*\$?window\s*\]\s*$")
+"""Behind a filter: slo-generator takes the increase over it, which counting does anyway."""
+
+_CAMEL = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 def is_slo_generator(document: Located) -> bool:
-    return string_of(_version(document)).startswith("sre.google.com/") or (
+    version = string_of(_version(document))
+    if version == _BEFORE:
+        return string_of(document.get("kind")) == "ServiceLevelObjective"
+    return version.startswith("sre.google.com/") or (
         document.get("slo_name") is not None and document.get("slo_target") is not None
         and document.get("backend") is not None
     )  # fmt: skip
@@ -30,7 +41,7 @@ def import_slo_generator(document: Located) -> Imported:
     version = _version(document)
     if version is None:
         return _v1(document)
-    if string_of(version) != VERSION:
+    if string_of(version) not in {VERSION, _BEFORE}:
         raise Refusal(version or document, f"apiVersion {string_of(version)!r} is not {VERSION}")
     metadata, spec = document.get("metadata"), document.get("spec")
     name = metadata.get("name") if metadata else None
@@ -41,7 +52,7 @@ def import_slo_generator(document: Located) -> Imported:
     if metadata is not None:
         draft.labels |= texts_of(metadata.get("labels"))
         draft.annotations |= texts_of(metadata.get("annotations"))
-    indicator = spec.get("service_level_indicator")
+    indicator = spec.get("service_level_indicator") or spec.get("serviceLevelIndicator")
     if indicator is None:
         raise Refusal(spec, "service_level_indicator is missing")
     backend, method = string_of(spec.get("backend")), string_of(spec.get("method"))
@@ -101,7 +112,10 @@ def _sli(draft: Draft, backend: str, method: str, at: Located) -> Sli:
     name = string_of(draft.at.get("name")) or draft.what.split("'")[1]
     if backend.partition("/")[0].lower() != "prometheus":
         return foreign(name_of(name), backend or "an unnamed backend")
-    texts = {key: string_of(value) for key, value in at.data.items()}
+    texts = {
+        _CAMEL.sub(lambda capital: f"_{capital[1].lower()}", key): string_of(value)
+        for key, value in at.data.items()
+    }
     try:
         if method == "query_sli" or "expression" in texts:
             return raw(texts.get("expression", ""), success=True)
@@ -112,7 +126,7 @@ def _sli(draft: Draft, backend: str, method: str, at: Located) -> Sli:
 
 def _good_bad(at: Located, texts: dict[str, str]) -> Sli:
     good, bad, valid = (
-        texts.get(f"filter_{part}") or texts.get(f"query_{part}")
+        _RANGE.sub("", texts.get(f"filter_{part}") or texts.get(f"query_{part}") or "")
         for part in ("good", "bad", "valid")
     )
     if good and valid:

@@ -53,9 +53,19 @@ def report_lines(imports: Imports) -> Iterator[str]:
         reason = _one_line(refused.reason)
         yield f"refused  {refused.file} line {refused.line}: {refused.what}: {reason}"
     drafts = sum(done.draft for done in imports.imported)
+    kept, lost = (
+        sum(done.slices == what and not done.draft for done in imports.imported)
+        for what in ("kept", "lost")
+    )
+    parts = [
+        f"{drafts} as drafts, without an indicator" if drafts else "",
+        f"{kept} by time slices" if kept else "",
+        f"{lost} by events where slices were meant" if lost else "",
+    ]
+    of_these = "; ".join(filter(None, parts))
     yield (
         f"{len(imports.imported)} imported"
-        + (f" ({drafts} as drafts, without an indicator)" if drafts else "")
+        + (f" ({of_these})" if of_these else "")
         + f", {len(imports.refused)} refused, {len(imports.passed_over)} passed over"
     )
 

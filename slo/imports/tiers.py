@@ -16,8 +16,11 @@ REACH = 0.5  # of the way from burn 1 to a total outage: what the derived tier `
 
 @dataclass(frozen=True, slots=True)
 class StatedTier:
+    """`is_half`: one of two windows of a tier, written as a condition of its own."""
+
     tier: Tier
     at: Located
+    is_half: bool = False
 
 
 def fit_tiers(

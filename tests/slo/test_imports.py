@@ -516,3 +516,170 @@ def test_the_report_tells_every_document_and_every_change(tmp_path: Path) -> Non
     assert any(line.startswith("    kept  line 8: rates of two counters") for line in lines)
     assert any("line 12: Sloth SLO 'Availability': objective 101" in line for line in lines)
     assert lines[-1] == "1 imported, 1 refused, 0 passed over"
+
+
+# Kinds that documents of others taught us, each written anew.
+
+
+def windows_pair(kind: str) -> str:
+    return openslo(objective="{target: 0.999}") + "".join(
+        f"""\
+{"  alertPolicies: [page-5m, {alertPolicyRef: page-1h}]" if number == 0 else ""}
+---
+apiVersion: openslo/v1
+kind: AlertPolicy
+metadata: {{name: page-{window}}}
+spec:
+  conditions:
+    - kind: AlertCondition
+      metadata: {{name: page-{window}}}
+      spec:
+        severity: page
+        condition: {{kind: {kind}, op: gte, threshold: 14.4, lookbackWindow: {back}}}
+  notificationTargets: [{{targetRef: somebody}}]
+"""
+        for number, (window, back) in enumerate((("5m", "5m"), ("1h", "-1h")))
+    )
+
+
+def test_two_conditions_that_are_the_windows_of_one_tier_become_it(tmp_path: Path) -> None:
+    imported = one(tmp_path, windows_pair("multi-window-multi-burn-rate"))
+
+    assert imported.document["tiers"] == [
+        {"name": "page-1h", "severity": "page", "factor": 14.4, "long": "1h", "short": "5m"}
+    ]
+    fixed = notes(imported, "fixed")
+    assert "'page-5m' and 'page-1h' are the two windows of one tier" in fixed
+    assert "lookbackWindow -1h looks back 1h" in fixed
+    assert "notification target 'somebody'" in notes(imported, "lost")
+
+
+def test_a_condition_about_something_else_is_lost_and_the_slo_is_not(tmp_path: Path) -> None:
+    imported = one(tmp_path, windows_pair("budget-left"))
+
+    assert "tiers" not in imported.document
+    assert "'budget-left' is not burnrate: its alert is left out" in notes(imported, "lost")
+
+
+@pytest.mark.parametrize(
+    ("window", "days"), [("duration: Week", "7d"), ("duration: 30 days", "30d"),
+                         ("duration: Month", "30d")],
+)  # fmt: skip
+def test_windows_may_be_words(tmp_path: Path, window: str, days: str) -> None:
+    text = openslo(window=f"{{{window}, isRolling: true}}")
+
+    assert one(tmp_path, text).document["window"] == days
+
+
+def test_a_week_that_starts_on_monday_is_a_week(tmp_path: Path) -> None:
+    calendar = "{startTime: Monday, timeZone: Europe/Paris}"
+    text = openslo(window=f"{{duration: Week, isRolling: false, calendar: {calendar}}}")
+    imported = one(tmp_path, text)
+
+    assert imported.document["calendar"] == {"period": "week", "zone": "Europe/Paris"}
+    assert "startTime" not in notes(imported, "lost")
+
+
+def test_a_quantile_is_a_value_and_le_no_group(tmp_path: Path) -> None:
+    quantile = "histogram_quantile(0.9, sum(rate(x_bucket[{{.Window}}])) by (le))"
+    imported = one(
+        tmp_path,
+        openslo(
+            THRESHOLD.replace("avg(lag)", quantile), objective="{op: lt, value: 2, target: 0.9}"
+        ),
+    )
+
+    assert "group_by" not in imported.document
+    assert "x_bucket[5m]" in imported.document["prometheus"]["bad_query"]
+
+
+def test_a_source_that_is_the_query_alone_and_a_group_with_a_dot(tmp_path: Path) -> None:
+    text = openslo().replace("openslo/v1", "openslo.com/v1")
+    for query in ("'x_total{code=\"200\"}'", "x_total"):
+        text = text.replace(f"spec: {{query: {query}}}", f"spec: {query}")
+
+    assert one(tmp_path, text).document["prometheus"] == {
+        "total": "x_total", "good": 'x_total{code="200"}',
+    }  # fmt: skip
+
+
+def test_a_foreign_threshold_needs_no_operator_to_be_a_draft(tmp_path: Path) -> None:
+    text = openslo(THRESHOLD.replace("Prometheus", "sumologic-logs"))
+
+    assert one(tmp_path, text).draft
+
+
+def test_slo_generator_before_its_release_wrote_camel_case(tmp_path: Path) -> None:
+    imported = one(
+        tmp_path,
+        """\
+apiVersion: cloud.google.com/v1
+kind: ServiceLevelObjective
+metadata: {name: shop-availability, labels: {team: a}}
+spec:
+  description: ok
+  goal: 0.999
+  backend: prometheus
+  method: good_bad_ratio
+  serviceLevelIndicator:
+    filterGood: 'x_total{code="200"}[window]'
+    filterValid: x_total[window]
+""",
+    )
+
+    assert imported.document["prometheus"] == {"total": "x_total", "good": 'x_total{code="200"}'}
+    assert imported.document["objective"] == 99.9
+
+
+def test_other_objects_of_that_group_are_no_slos(tmp_path: Path) -> None:
+    found = import_text(
+        tmp_path, "apiVersion: cloud.google.com/v1\nkind: BackendConfig\nspec: {timeoutSec: 4}\n"
+    )
+
+    assert "no format of SLOs that is known" in found.refused[0].reason
+
+
+def test_a_pyrra_slo_whose_group_is_left_out_is_one(tmp_path: Path) -> None:
+    imported = one(
+        tmp_path,
+        """\
+apiVersion: v1alpha1
+kind: ServiceLevelObjective
+metadata: {name: web, creationTimestamp: null}
+spec:
+  target: "90"
+  window: 28d
+  indicator:
+    ratio: {errors: {metric: 'x_total{code="500"}'}, total: {metric: x_total}, grouping: null}
+status: {}
+""",
+    )
+
+    assert imported.document["prometheus"] == {"total": "x_total", "bad": 'x_total{code="500"}'}
+
+
+def test_a_comment_does_not_swallow_the_bracket_behind_it(tmp_path: Path) -> None:
+    query = "|\n          sum(rate(x_total{a='#1'}[{{.window}}])) * 2  # twice\n          # done"
+    imported = one(tmp_path, SLOTH.replace("QUERY", query))
+
+    query = imported.document["prometheus"]["bad_query"]
+    assert "twice" not in query
+    assert "'#1'" in query
+
+
+def test_a_window_in_the_objective_is_taken(tmp_path: Path) -> None:
+    text = openslo(objective="{target: 0.9, timeWindow: [{duration: 7d, isRolling: true}]}")
+    text = text.replace("  timeWindow:\n    - {duration: 28d, isRolling: true}\n", "", 1)
+    imported = one(tmp_path, text)
+
+    assert imported.document["window"] == "7d"
+
+
+def test_the_last_line_says_what_is_a_draft_and_what_goes_by_slices(tmp_path: Path) -> None:
+    sliced = openslo(method="Timeslices", objective="{target: 0.9, timeSliceTarget: 0.9}")
+    foreign = openslo(THRESHOLD.replace("Prometheus", "datadog")).replace("name: web}", "name: b}")
+    *_, last = report_lines(import_text(tmp_path, f"{sliced}---\n{foreign}"))
+
+    assert last == (
+        "2 imported (1 as drafts, without an indicator; 1 by time slices), 0 refused, 0 passed over"
+    )

@@ -95,3 +95,18 @@ def test_schema_prints_what_is_served_with_the_pages() -> None:
     done = run("schema")
 
     assert json.loads(done.stdout) == json.loads((ROOT / "docs" / "slo.schema.json").read_text())
+
+
+def test_import_ends_with_1_if_a_draft_has_work_left(tmp_path: Path) -> None:
+    (tmp_path / "slo.yaml").write_text("""\
+service_name: shop
+feature_name: web
+slo_name: up
+slo_target: 0.99
+backend: {class: Datadog, method: good_bad_ratio, measurement: {query_good: a, query_valid: b}}
+""")
+
+    done = run("import", tmp_path / "slo.yaml")
+
+    assert done.exit_code == 1
+    assert "1 imported (1 as drafts, without an indicator)" in done.stderr

@@ -1,0 +1,1 @@
+"""The goodput figures of benchmark tools, on the requests that an SLO judges."""
