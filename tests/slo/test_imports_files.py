@@ -51,7 +51,7 @@ IMPORTED = {
     f"{SLOTH_DATA}/validate/good/good-aa.yaml": 2,
     f"{SLOTH_DATA}/validate/good/good-ab.yaml": 2,
     f"{SLOTH_DATA}/validate/good/good-openslo.yaml": 1,
-    # Must fail in Sloth, as its README says: its 28 days meet alert windows for 30 days alone there.
+    # Must fail in Sloth, as its README says, where 28 days meet alert windows for 30 days alone.
     # They are a window as good as any in OpenSLO, the format of the file, so here it is imported.
     f"{SLOTH_DATA}/validate/bad/bad-openslo.yaml": 1,
 }
