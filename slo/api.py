@@ -135,6 +135,13 @@ class LimitBody(BaseModel):
     per_token_ms: dict[str, float]
 
 
+class ObjectiveBody(BaseModel):
+    """Another objective for some of the requests."""
+
+    match: dict[str, list[str]] = Field(description="requests it is for, by column")
+    objective: float
+
+
 class TargetsBody(BaseModel):
     """What one SLO asks of schedulers and autoscalers."""
 
@@ -146,6 +153,7 @@ class TargetsBody(BaseModel):
     headers: dict[str, str] = Field(
         description="of a request with the token counts asked about, for a scheduler"
     )
+    overrides: list[ObjectiveBody] = Field(description="the first that matches holds")
 
 
 class AllTargetsBody(BaseModel):
@@ -156,6 +164,7 @@ class SeriesBody(BaseModel):
     """One group; steps without requests are left out."""
 
     group: dict[str, str]
+    objective: float
     at: list[str]
     good: list[int]
     bad: list[int]
@@ -226,6 +235,7 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
             series=[
                 SeriesBody(
                     group=each.group,
+                    objective=slo.for_group(tuple(each.group.values())).objective,
                     at=[format_instant(moment) for moment in each.at],
                     good=each.good,
                     bad=each.bad,
@@ -302,6 +312,10 @@ def _targets(each: Targets, tokens: dict[str, int]) -> TargetsBody:
             for metric, limit in each.limits.items()
         },
         headers=each.headers(tokens),
+        overrides=[
+            ObjectiveBody(match={k: list(v) for k, v in match.items()}, objective=objective)
+            for match, objective in each.overrides
+        ],
     )
 
 

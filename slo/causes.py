@@ -99,7 +99,9 @@ def read_causes(
         minutes[group].append((row["minute"], row["bad"], row["total"]))
         for reason, count in row["reasons"].items():
             reasons[group, row["minute"]][reason] = count
-    since = {group: _since(found, slo.objective) for group, found in minutes.items()}
+    since = {
+        group: _since(found, slo.for_group(group).objective) for group, found in minutes.items()
+    }
     burns = {group: begin for group, begin in since.items() if begin is not None}
     suspects = _suspects(engine, slo, judged, burns)
     traces = _traces(engine, judged, suspects)

@@ -8,6 +8,7 @@ from typing import Any
 from base.durations import format_duration
 from slo.expression_text import write
 from slo.model import Slo
+from slo.overrides import Override
 from slo.tiers import Tier
 
 
@@ -28,6 +29,9 @@ def describe(slo: Slo) -> dict[str, str]:
     said |= {f"tiers.{tier.name}": _tier(tier) for tier in slo.tiers}
     said |= {f"labels.{name}": value for name, value in slo.labels.items()}
     said |= {f"annotations.{name}": value for name, value in slo.annotations.items()}
+    said["overrides"] = "; ".join(map(str, slo.overrides))  # their order counts
+    for override in slo.overrides:
+        said |= _override(override)
     return {path: text for path, text in said.items() if text}
 
 
@@ -45,6 +49,14 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
         else:
             out.append(f"{path}: {was} -> {now}")
     return out
+
+
+def _override(override: Override) -> dict[str, str]:
+    said = {"objective": f"{override.objective * 100:.10g}"}
+    said |= {f"tiers.{tier.name}": _tier(tier) for tier in override.tiers}
+    said |= {f"labels.{name}": value for name, value in override.labels.items()}
+    said |= {f"annotations.{name}": value for name, value in override.annotations.items()}
+    return {f"overrides[{override}].{path}": text for path, text in said.items()}
 
 
 def _tier(tier: Tier) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -105,7 +105,7 @@ class Evaluator:
             by_window[slo.window].append(slo)
         found: dict[str, list[GroupCounts]] = {slo.name: [] for slo in slos}
         for alike in by_window.values():
-            lengths = {length for slo in alike for length in windows_of(slo)}
+            lengths = windows_of_all(alike)
             since = {each.bounds(now)[0] for slo in alike for each in slo.calendars}
             first = min(now - max(lengths), *since) if since else now - max(lengths)
             excluded = resolve(exclusions, alike, first, now + timedelta(microseconds=1))
@@ -124,7 +124,7 @@ class Evaluator:
         self, slos: Sequence[Slo], now: datetime, exclusions: Sequence[Exclusion]
     ) -> dict[str, list[Verdict]]:
         """Judge by name of the SLO; requests that started after `now` are not looked at."""
-        heard = self._heard(slos, {length for slo in slos for length in windows_of(slo)}, now)
+        heard = self._heard(slos, windows_of_all(slos), now)
         problems = self._problems()
         counts = self._count(slos, now, exclusions)
         return {
@@ -143,19 +143,14 @@ class Evaluator:
         now: datetime,
     ) -> list[Verdict]:
         counted = groups or [_NOTHING]
-        heard = heard_of(slo, layer, self._settings)
-        return [
-            self._verdict(
-                slo,
-                dict(zip(slo.group_by, each.group, strict=False)),
-                each,
-                tiers,
-                layer,
-                problem,
-                now,
-            )
-            for each, tiers in zip(counted, judge_tiers(slo, counted, heard), strict=True)
-        ]
+        found: dict[int, Verdict] = {}
+        for own, places in slo.by_variant([each.group for each in counted]):
+            some = [counted[place] for place in places]
+            judged = judge_tiers(own, some, heard_of(own, layer, self._settings))
+            for place, each, tiers in zip(places, some, judged, strict=True):
+                group = dict(zip(slo.group_by, each.group, strict=False))
+                found[place] = self._verdict(own, group, each, tiers, layer, problem, now)
+        return [found[place] for place in range(len(counted))]
 
     def _explained(
         self, slo: Slo, verdicts: list[Verdict], exclusions: Sequence[Exclusion], now: datetime
@@ -207,7 +202,7 @@ class Evaluator:
 def judge_tiers(
     slo: Slo, groups: Sequence[GroupCounts], heard: Mapping[timedelta, float]
 ) -> list[tuple[TierVerdict, ...]]:
-    """Hold every tier of an SLO against all of its groups; one tuple of verdicts for each group."""
+    """Hold every tier of an SLO against groups that it holds for; a tuple of verdicts for each."""
     windows = {length: _tally(groups, length) for length in windows_of(slo)}
     run = np.array([each.run for each in groups], np.int64)
     judged = (
@@ -232,8 +227,13 @@ def heard_of(slo: Slo, layer: Layer | None, settings: SloSettings) -> dict[timed
     return heard
 
 
+def windows_of_all(slos: Iterable[Slo]) -> set[timedelta]:
+    """Name every window that some SLOs and their overrides need."""
+    return {length for slo in slos for own in slo.variants for length in windows_of(own)}
+
+
 def windows_of(slo: Slo) -> list[timedelta]:
-    """Name every window an SLO needs, shortest first."""
+    """Name every window an SLO needs, shortest first; its overrides have their own."""
     tiers = {length for tier in slo.tiers for length in (tier.long, tier.short)}
     return sorted({slo.window, *tiers, *(length for length in SHOWN if length <= slo.window)})
 

@@ -55,10 +55,7 @@ def _fields() -> Schema:
         "kind": {"const": "slo", "description": "What the document is."},
         "name": _text("Lower-case letters, digits and dashes.", pattern=_NAME, maxLength=64),
         "description": _optional(_text("Shown, and sent with alerts.")),
-        "objective": {
-            "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 100,
-            "description": "Percentage of requests that must be good.",
-        },
+        "objective": _objective(),
         "window": _optional(_duration("Rolling budget window, 1m to 366d.", default="30d")),
         "calendar": _optional({
             "description": "Budgets that begin anew with a period of the calendar.",
@@ -79,13 +76,47 @@ def _fields() -> Schema:
             ],
         }),
         "min_bad": _optional(_whole("Bad requests that a tier's long window must hold.", 5)),
-        "tiers": _optional({
-            "description": "Alert tiers; left out: derived from objective and window.",
-            "anyOf": [{"type": "string", "enum": ["derived", "classic"]}, _list(_tier())],
-        }),
+        "tiers": _optional(_tiers("Alert tiers; left out: derived from objective and window.")),
+        "overrides": _optional(_list(_override())
+            | {"description": "Another objective for some of the groups; the first that matches."}),
         "labels": _optional(_texts("Added to the labels of alerts.")),
         "annotations": _optional(_texts("Added to the annotations of alerts.")),
     }  # fmt: skip
+
+
+def _objective() -> Schema:
+    return {
+        "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 100,
+        "description": "Percentage of requests that must be good.",
+    }  # fmt: skip
+
+
+def _override() -> Schema:
+    value = _text("A member's value.")
+    return {
+        "type": "object",
+        "required": ["match"],
+        "additionalProperties": False,
+        "properties": {
+            "match": {
+                "type": "object", "minProperties": 1,
+                "description": "Members of the groups that it is for, each with its values.",
+                "additionalProperties": {"anyOf": [value, _list(value) | {"minItems": 1}]},
+            },
+            "objective": _optional(_objective()),
+            "min_bad": _optional(_whole("Bad requests that a tier's long window must hold.")),
+            "tiers": _optional(_tiers("Alert tiers; left out: the SLO's.")),
+            "labels": _optional(_texts("Added to the SLO's.")),
+            "annotations": _optional(_texts("Added to the SLO's.")),
+        },
+    }  # fmt: skip
+
+
+def _tiers(description: str) -> Schema:
+    return {
+        "description": description,
+        "anyOf": [{"type": "string", "enum": ["derived", "classic"]}, _list(_tier())],
+    }
 
 
 def _calendar() -> Schema:

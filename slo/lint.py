@@ -29,6 +29,7 @@ _PROBLEM = re.compile(
 )
 _PLACED = re.compile(r"(?P<file>.+?)(?: line (?P<line>\d+))?: (?P<message>.+)", re.DOTALL)
 _NAMED = re.compile(r"slo '([^']+)'")
+_PLACE = "\0"  # no name begins so
 
 
 class Level(StrEnum):
@@ -86,7 +87,9 @@ def check_documents(slos: Sequence[Slo]) -> list[Finding]:
     found: list[Finding] = []
     for slo in slos:
         found += _contradictions(slo, places)
-        found += _tiers(slo, places)
+        for own, path in variants_of(slo):
+            found += _tiers(own, places, path)
+        found += _idle_overrides(slo, places)
     found += _twins(slos, places)
     return found
 
@@ -129,6 +132,9 @@ class Places:
 
 
 def _step(at: Located, key: str) -> Located | None:
+    if isinstance(at.data, list) and key.startswith(_PLACE):
+        number = int(key.removeprefix(_PLACE))
+        return at.data[number] if number < len(at.data) else None
     if isinstance(at.data, list):
         named = (each for each in at.data if (n := each.get("name")) is not None and n.data == key)
         return next(named, None)
@@ -161,11 +167,24 @@ def _contradictions(slo: Slo, places: Places) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _tiers(slo: Slo, places: Places) -> Iterator[Finding]:
+def variants_of(slo: Slo) -> Iterator[tuple[Slo, tuple[str, ...]]]:
+    """List an SLO as it is for its groups, with the path to where that is written."""
+    for number, own in enumerate(slo.variants):
+        yield own, ("overrides", place(number - 1)) if number else ()
+
+
+def place(number: int) -> str:
+    """Name an entry of a list that has no name, counted from 0, in a path of `Places`."""
+    return f"{_PLACE}{number}"
+
+
+def _tiers(slo: Slo, places: Places, path: tuple[str, ...]) -> Iterator[Finding]:
     if not slo.tiers:
         yield places.finding(
-            slo, "no-tiers", Level.WARNING, "it has no tiers, so it never alerts",
-            "leave tiers out to have them derived", "tiers",
+            slo, "no-tiers", Level.WARNING,
+            "it has no tiers, so it never alerts" if not path else
+            "with this override it has no tiers, so it never alerts for these groups",
+            "leave tiers out to have them derived", *path, "tiers",
         )  # fmt: skip
     for tier in slo.tiers:
         if tier.short < RESOLUTION:
@@ -173,7 +192,19 @@ def _tiers(slo: Slo, places: Places) -> Iterator[Finding]:
                 slo, "short-window-below-resolution", Level.WARNING,
                 f"tier {tier.name!r} looks at {format_duration(tier.short)}, less than the "
                 f"{format_duration(RESOLUTION)} that counts resolve: each verdict reads requests",
-                f"make short {format_duration(RESOLUTION)} or more", "tiers", tier.name,
+                f"make short {format_duration(RESOLUTION)} or more", *path, "tiers", tier.name,
+            )  # fmt: skip
+
+
+def _idle_overrides(slo: Slo, places: Places) -> Iterator[Finding]:
+    alone, *others = slo.variants
+    for number, (override, own) in enumerate(zip(slo.overrides, others, strict=True)):
+        if own == alone:
+            yield places.finding(
+                slo, "override-idle", Level.INFO,
+                f"the override for {override} says what the SLO says anyway",
+                "remove it, or keep it if it shields these groups from a later override",
+                "overrides", place(number),
             )  # fmt: skip
 
 
@@ -181,7 +212,9 @@ def _twins(slos: Sequence[Slo], places: Places) -> Iterator[Finding]:
     for first, second in combinations(slos, 2):
         if first.definition != second.definition:
             continue
-        same = first.window == second.window and first.objective == second.objective
+        same = first.window == second.window and (
+            [own.objective for own in first.variants] == [own.objective for own in second.variants]
+        )
         other = Path(places.of(first)[0]).name
         what = (
             "and has the same objective and window: each incident pages twice"

@@ -6,8 +6,8 @@ Filters are counted by the engine, compiled as judging compiles them.
 from __future__ import annotations
 
 import difflib
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from statistics import median
@@ -28,7 +28,7 @@ from slo.expression import (
     Value,
     columns_of,
 )
-from slo.lint import Finding, Level, Places, minutes
+from slo.lint import Finding, Level, Places, minutes, place, variants_of
 from slo.model import Slo
 from slo.outage import time_to_fire
 from slo.tiers import Tier
@@ -110,7 +110,12 @@ def check_data(slos: Sequence[Slo], sightings: Sightings, history: History | Non
         found += _filters(slo, sightings.seen[slo.name], places)
         found += _values(slo, sightings, places)
         if history is not None:
-            found += _traffic(slo, history, places)
+            rates: dict[int, dict[Group, float]] = defaultdict(dict)
+            for group, rate in _rates(slo, history).items():
+                rates[slo.variant_of(group)][group] = rate
+            found += _unseen_overrides(slo, rates, places)
+            for number, (own, path) in enumerate(variants_of(slo)):
+                found += _traffic(own, rates[number], places, path)
     return found
 
 
@@ -246,8 +251,30 @@ def _only(slo: Slo, expression: Expression) -> Slo:
     return Slo(slo.name, slo.objective, slo.window, (), (), eligible=expression)
 
 
-def _traffic(slo: Slo, history: History, places: Places) -> Iterator[Finding]:
-    rates = _rates(slo, history)
+def _unseen_overrides(
+    slo: Slo, seen: Mapping[int, Collection[Group]], places: Places
+) -> Iterator[Finding]:
+    groups = [group for some in seen.values() for group in some]
+    for number, override in enumerate(slo.overrides):
+        if not groups or number + 1 in seen:
+            continue
+        near = ""
+        for name, values in override.match:
+            there = sorted({group[slo.group_by.index(name)] for group in groups})
+            if not set(values) & set(there):
+                like = difflib.get_close_matches(values[0], there, 3) or there[:3]
+                near = f": {name} is never {values[0]!r}; there are {', '.join(map(repr, like))}"
+        yield places.finding(
+            slo, "override-unseen", Level.WARNING,
+            f"the override for {override} holds for none of {len(groups):,} groups{near}",
+            "write a value that occurs, or put it before an override that takes its groups",
+            "overrides", place(number), "match",
+        )  # fmt: skip
+
+
+def _traffic(
+    slo: Slo, rates: dict[Group, float], places: Places, path: tuple[str, ...]
+) -> Iterator[Finding]:
     if not rates or not slo.tiers:
         return
     starved = {
@@ -275,20 +302,22 @@ def _traffic(slo: Slo, history: History, places: Places) -> Iterator[Finding]:
             f"{len(quiet):,} of {len(rates):,} groups ({len(quiet) / len(rates):.0%}) send fewer "
             f"requests in every page tier's long window than min_bad: even when all fail, "
             f"{helped} (starved tiers by share of groups: {shares})",
-            "group by less, lower min_bad, or take longer windows", "group_by",
+            "group by less, lower min_bad, or take longer windows", *(path or ("group_by",)),
         )  # fmt: skip
     elif shares:
         yield places.finding(
             slo, "tier-starved", Level.INFO,
             f"some groups send too little for a tier to fire at all: {shares} of "
             f"{len(rates):,} groups",
-            "nothing, if the other tiers are quick enough for them", "tiers",
+            "nothing, if the other tiers are quick enough for them", *path, "tiers",
         )  # fmt: skip
     for tier in slo.tiers:
-        yield _time_to_fire(slo, tier, rates, places)
+        yield _time_to_fire(slo, tier, rates, places, path)
 
 
-def _time_to_fire(slo: Slo, tier: Tier, rates: dict[Group, float], places: Places) -> Finding:
+def _time_to_fire(
+    slo: Slo, tier: Tier, rates: dict[Group, float], places: Places, path: tuple[str, ...]
+) -> Finding:
     times = [time_to_fire(slo, tier, rate) for rate in rates.values()]
     known = sorted(each for each in times if each is not None)
     typical = time_to_fire(slo, tier, median(rates.values()))
@@ -301,7 +330,7 @@ def _time_to_fire(slo: Slo, tier: Tier, rates: dict[Group, float], places: Place
         slo, "time-to-page", Level.INFO,
         f"tier {tier.name!r} ({format_duration(tier.long)}) {when} of total outage in the median "
         f"group{worst}{rest}",
-        "", "tiers", tier.name,
+        "", *path, "tiers", tier.name,
     )  # fmt: skip
 
 

@@ -49,7 +49,9 @@ class VerdictGauges(Collector):
             labels=["slo", "group", "period", "zone"],
         )
         objective = GaugeMetricFamily(
-            "tokenweir_slo_objective_ratio", "Share of requests that must be good.", labels=["slo"]
+            "tokenweir_slo_objective_ratio",
+            "Share of requests that must be good.",
+            labels=["slo", "group"],
         )
         state = GaugeMetricFamily(
             "tokenweir_slo_state", "1 for the state that holds.", labels=["slo", "group", "state"]
@@ -59,10 +61,9 @@ class VerdictGauges(Collector):
             "When the budget is foreseen to be spent.",
             labels=["slo", "group"],
         )
-        for name, target in {verdict.slo: verdict.objective for verdict in verdicts}.items():
-            objective.add_metric([name], target)
         for verdict in verdicts:
             labels = [verdict.slo, group_text(verdict)]
+            objective.add_metric(labels, verdict.objective)
             if verdict.budget_remaining is not None:
                 remaining.add_metric(labels, verdict.budget_remaining)
             if verdict.forecast is not None and verdict.forecast.at is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from slo.calendar import Calendar
 from slo.compile import to_sql
 from slo.expression import Expression
+from slo.overrides import Chooser, Group, Override
 from slo.parse import Clause
 from slo.prometheus.sli import PrometheusSli
 from slo.tiers import Tier
@@ -24,7 +26,9 @@ class Slo:
 
     `window` is the rolling one; `calendars` are judged beside it. `eligible` says which requests
     are asked about (None: all); a request is good when every clause of `good` is true. With
-    `prometheus` its events are not requests that were seen here, and both are empty.
+    `prometheus` its events are not requests that were seen here, and both are empty. `overrides`
+    say what holds for some of the groups instead of `objective` and `tiers`; the first that matches
+    does. Ask `for_group` before judging one.
     """
 
     name: str
@@ -40,6 +44,54 @@ class Slo:
     source: str = ""
     calendars: tuple[Calendar, ...] = ()
     prometheus: PrometheusSli | None = None
+    overrides: tuple[Override, ...] = ()
+
+    @cached_property
+    def variants(self) -> tuple[Slo, ...]:
+        """The SLO as it is for groups that no override matches, then for those of each override.
+
+        They have no overrides themselves; name, window and what is counted are the same.
+        """
+        if not self.overrides:
+            return (self,)
+        alone = replace(self, overrides=())
+        return (
+            alone,
+            *(
+                replace(
+                    alone,
+                    objective=each.objective,
+                    tiers=each.tiers,
+                    labels={**self.labels, **each.labels},
+                    annotations={**self.annotations, **each.annotations},
+                )
+                for each in self.overrides
+            ),
+        )
+
+    def for_group(self, group: Group) -> Slo:
+        """Return the SLO as it is for one group, without overrides."""
+        return self.variants[self.variant_of(group)]
+
+    def by_variant(self, groups: Sequence[Group]) -> list[tuple[Slo, list[int]]]:
+        """Part groups by what holds for them: each variant that has some, and their places."""
+        if not self.overrides:
+            return [(self, list(range(len(groups))))]
+        found: dict[int, list[int]] = defaultdict(list)
+        for place, group in enumerate(groups):
+            found[self.variant_of(group)].append(place)
+        return [(self.variants[number], found[number]) for number in sorted(found)]
+
+    def variant_of(self, group: Group) -> int:
+        """Say which of `variants` holds for a group."""
+        if not self.overrides:
+            return 0
+        number = self._chooser.of(group)
+        return 0 if number is None else number + 1
+
+    @cached_property
+    def _chooser(self) -> Chooser:
+        return Chooser(self.group_by, self.overrides)
 
     @cached_property
     def definition(self) -> str:

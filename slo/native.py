@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TypeVar
 
 from base.errors import BadInput
 from slo.calendar import Calendar, read_calendar
 from slo.checks import (
     DEFAULT_WINDOW,
-    check_classic,
     check_name,
     check_objective,
-    check_tier,
     check_window,
     read_group_by,
     warn_of_failures_that_pass,
@@ -21,10 +18,10 @@ from slo.checks import (
 from slo.fields import Fields, Report
 from slo.located import Located
 from slo.model import Slo
+from slo.override_document import read_overrides
 from slo.parse import Clause, parse_clauses, parse_filter
 from slo.prometheus.document import read_labels, read_prometheus
-from slo.tiers import MIN_BAD, Tier, classic, derive, hold_of
-from slo.verdict import Severity
+from slo.tier_document import read_min_bad, read_tiers
 
 DEFAULT_GOOD = "outcome = 'good'"
 _T = TypeVar("_T")
@@ -48,10 +45,12 @@ def read_native(document: Located, report: Report) -> Slo | None:
     group_by = (read_labels if from_prometheus else read_group_by)(fields, "group_by")
     eligible = None if from_prometheus else _expression(fields, "eligible", parse_filter)
     good = () if from_prometheus else _good(fields)
-    min_bad = _min_bad(fields)
+    min_bad = read_min_bad(fields)
     description = fields.text("description") or ""
     labels, annotations = fields.texts("labels"), fields.texts("annotations")
-    tiers = _tiers(fields, objective, window, min_bad)
+    tiers = read_tiers(fields, objective, window, min_bad)
+    sound = objective if len(report.problems) == before else None
+    overrides = read_overrides(fields, group_by, sound, window, min_bad)
     fields.refuse_unknown(("eligible", "good"))
     if len(report.problems) > before or objective is None:
         return None
@@ -71,6 +70,7 @@ def read_native(document: Located, report: Report) -> Slo | None:
         source=f"{document.file}:{document.line}",
         calendars=calendars,
         prometheus=prometheus,
+        overrides=overrides,
     )
 
 
@@ -143,75 +143,3 @@ def _read(fields: Fields, at: Located, key: str, parse: Callable[[str], _T]) -> 
     except BadInput as error:
         fields.bad(at, f"{key}: {error}")
         return None
-
-
-def _min_bad(fields: Fields) -> int:
-    at = fields.take("min_bad")
-    if at is None:
-        return MIN_BAD
-    if isinstance(at.data, bool) or not isinstance(at.data, int) or at.data < 1:
-        fields.bad(at, f"min_bad {at.data!r} is not a whole number from 1")
-        return MIN_BAD
-    return at.data
-
-
-def _tiers(
-    fields: Fields, objective: float | None, window: timedelta, min_bad: int
-) -> tuple[Tier, ...]:
-    at = fields.take("tiers")
-    named = "derived" if at is None else at.data
-    if isinstance(named, str):
-        return _named_tiers(fields, at or fields.at, named, objective, window, min_bad)
-    written = fields.items("tiers")
-    if objective is None:
-        return ()
-    tiers: list[Tier] = []
-    for item in written:
-        each = Fields(item, fields.what, fields.report)
-        tier = _tier(each, window, min_bad)
-        if tier is None or not check_tier(tier, objective, window, each):
-            continue
-        if any(tier.name == other.name for other in tiers):
-            fields.bad(item, f"two tiers are named {tier.name!r}")
-            continue
-        tiers.append(tier)
-    return tuple(tiers)
-
-
-def _named_tiers(
-    fields: Fields, at: Located, name: str, objective: float | None, window: timedelta, min_bad: int
-) -> tuple[Tier, ...]:
-    if name not in {"derived", "classic"}:
-        fields.bad(at, f"tiers {name!r} is neither derived nor classic nor a list of tiers")
-    if objective is None:
-        return ()
-    if name != "classic":
-        return derive(objective, window, min_bad)
-    tiers = classic(window, min_bad)
-    check_classic(tiers, objective, window, at, fields)
-    return tiers
-
-
-def _tier(fields: Fields, window: timedelta, min_bad: int) -> Tier | None:
-    if not isinstance(fields.at.data, dict):
-        fields.bad(fields.at, "a tier is a mapping: {name, severity, factor, long, short}")
-        return None
-    name = fields.text("name", required=True)
-    severity = fields.text("severity") or "page"
-    factor = fields.number("factor")
-    long = fields.duration("long", required=True)
-    short = fields.duration("short", required=True)
-    hold = fields.duration("hold")
-    needed = _min_bad(fields) if fields.at.get("min_bad") is not None else min_bad
-    fields.take("min_bad")
-    fields.refuse_unknown()
-    if severity not in {"page", "ticket"}:
-        fields.bad(fields.at, f"severity {severity!r} is neither page nor ticket")
-        return None
-    if factor is None or factor <= 0:
-        fields.bad(fields.at, "factor must be a number above 0")
-        return None
-    if name is None or long is None or short is None:
-        return None
-    kind: Severity = "ticket" if severity == "ticket" else "page"
-    return Tier(name, kind, factor, long, short, needed, hold or hold_of(short, window))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slo.backtest.cells import Evaluations, Group
+from slo.backtest.heard import Silence
 from slo.backtest.history import History
 from slo.backtest.sweep import sweep
 from slo.budget import Count, budget_remaining, sli
@@ -137,19 +138,22 @@ def _standings(slo: Slo | None, now: History, settings: SloSettings) -> dict[Mem
         return {}
     counted = replace(slo, name=slo.definition)
     found: dict[Members, Standing] = {}
-    for group in now.groups(counted):
-        standing = _standing(counted, group, now, settings)
-        if standing is not None:
-            found[tuple(zip(slo.group_by, group, strict=False))] = standing
+    groups = now.groups(counted)
+    for own, places in counted.by_variant(groups):
+        silence = now.silence(own, settings)
+        for group in (groups[place] for place in places):
+            standing = _standing(own, group, now, silence)
+            if standing is not None:
+                found[tuple(zip(slo.group_by, group, strict=False))] = standing
     return found
 
 
-def _standing(slo: Slo, group: Group, now: History, settings: SloSettings) -> Standing | None:
+def _standing(slo: Slo, group: Group, now: History, silence: Silence) -> Standing | None:
     cells = now.of(slo, group)
     count, excluded = now.count(slo, group, slo.window, now.span.first)
     if cells is None or not (count.total or excluded):
         return None
-    (change,) = sweep(slo, cells, now.grid, now.span, now.silence(slo, settings))
+    (change,) = sweep(slo, cells, now.grid, now.span, silence)
     burning = [tier for tier, burns in zip(slo.tiers, change.sight.burning, strict=True) if burns]
     severity = max((tier.severity for tier in burning), key=_RANK.__getitem__, default=None)
     return Standing(

@@ -56,7 +56,8 @@ class Targets:
     """The limits of one SLO, and which requests they are for.
 
     `match` holds the columns that `eligible` compares with texts. Where it asks for more than that,
-    `is_exact` is false: the limits hold for some of the matching requests.
+    `is_exact` is false: the limits hold for some of the matching requests. `overrides` are other
+    objectives, by the requests they are for; the first that matches holds.
     """
 
     slo: str
@@ -64,6 +65,7 @@ class Targets:
     match: Mapping[str, tuple[str, ...]]
     is_exact: bool
     limits: Mapping[str, Limit]
+    overrides: tuple[tuple[Mapping[str, tuple[str, ...]], float], ...] = ()
 
     def headers(self, tokens: Mapping[str, int]) -> dict[str, str]:
         """Write the headers of one request, whole milliseconds."""
@@ -92,7 +94,8 @@ def targets_of(slo: Slo) -> Targets:
             is_exact = False
         else:
             match[found[0]] = found[1]
-    return Targets(slo.name, slo.objective, match, is_exact, limits)
+    overrides = tuple((dict(each.match), each.objective) for each in slo.overrides)
+    return Targets(slo.name, slo.objective, match, is_exact, limits, overrides)
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:

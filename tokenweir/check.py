@@ -60,7 +60,11 @@ def _slos(settings: Settings) -> str:
     check_servers(slos, settings.slo)
     if not slos:
         return "none (give them with --slo)"
-    return ", ".join(f"{s.name} {s.objective:.3%} over {format_duration(s.window)}" for s in slos)
+    return ", ".join(
+        f"{s.name} {s.objective:.3%} over {format_duration(s.window)}"
+        + (f" ({len(s.overrides)} overrides)" if s.overrides else "")
+        for s in slos
+    )
 
 
 def _receivers(settings: Settings) -> str:

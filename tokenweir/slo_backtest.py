@@ -145,13 +145,25 @@ class Backtest:
         return [self.judge(each) for each in variants(slo, targets, sets)]
 
     def judge(self, of: Variant) -> Outcome:
-        slo, history = of.slo, self._history
-        silence = history.silence(slo, self._settings)
-        timeline = AlertTimeline(slo, history, self._alerts)
+        slo, groups = of.slo, self._history.groups(of.slo)
         alerts: list[Alert] = []
         misses: list[Miss] = []
         small = 0
-        for group in history.groups(slo):
+        for own, places in slo.by_variant(groups):
+            small += self._play(own, [groups[place] for place in places], alerts, misses)
+        alerts.sort(key=lambda alert: (alert.fired_at, alert.group))
+        misses.sort(key=lambda miss: (miss.start, miss.group))
+        final = tuple(self._final(slo))
+        return Outcome(of, tuple(alerts), tuple(misses), small, final, self._detected(slo, alerts))
+
+    def _play(
+        self, slo: Slo, groups: Sequence[Group], alerts: list[Alert], misses: list[Miss]
+    ) -> int:
+        """Judge groups that an SLO holds for; returns how many stretches were small."""
+        history, small = self._history, 0
+        silence = history.silence(slo, self._settings)
+        timeline = AlertTimeline(slo, history, self._alerts)
+        for group in groups:
             cells = history.of(slo, group)
             if cells is None:
                 continue
@@ -168,10 +180,7 @@ class Backtest:
                 elif is_small(stretch, history.grid):
                     small += 1
             cells.forget()
-        alerts.sort(key=lambda alert: (alert.fired_at, alert.group))
-        misses.sort(key=lambda miss: (miss.start, miss.group))
-        final = tuple(self._final(slo))
-        return Outcome(of, tuple(alerts), tuple(misses), small, final, self._detected(slo, alerts))
+        return small
 
     def budget(
         self, slo: Slo, group: Group, points: int = BUDGET_POINTS
@@ -179,10 +188,11 @@ class Backtest:
         """Follow what was left of a budget, at even steps to the last evaluation."""
         span, grid = self._history.span, self._history.grid
         points = min(points, span.end - span.first)
+        objective = slo.for_group(group).objective
         last = span.end - 1
         steps = [last - (last - span.first) * n // max(points - 1, 1) for n in range(points)]
         return [
-            (grid.at(at), budget_remaining(self._count(slo, group, at)[0], slo.objective))
+            (grid.at(at), budget_remaining(self._count(slo, group, at)[0], objective))
             for at in reversed(steps)
         ]
 
@@ -198,7 +208,7 @@ class Backtest:
         for group in self._history.groups(slo):
             count, excluded = self._count(slo, group, self._history.span.end - 1)
             if count.total or excluded or not slo.group_by:
-                remaining = budget_remaining(count, slo.objective)
+                remaining = budget_remaining(count, slo.for_group(group).objective)
                 found.append(Final(group, count, excluded, sli(count), remaining))
         return found or [Final((), Count(), 0, None, None)]
 
@@ -226,7 +236,8 @@ class Backtest:
         """
         if not incident.concerns(slo.name, self.members(slo, alert.group)):
             return False
-        lag = min(tier.short for tier in slo.tiers if tier.severity == "page")
+        tiers = slo.for_group(alert.group).tiers
+        lag = min(tier.short for tier in tiers if tier.severity == "page")
         begun = alert.paged_at or alert.fired_at
         ended = alert.resolved_at
         return begun <= incident.end + lag and (ended is None or ended >= incident.start)

@@ -127,6 +127,13 @@ def _summary(outcome: Outcome) -> dict[str, Any]:
     return {
         "slo": outcome.slo.name,
         "target": round(outcome.slo.objective * 100, 10),
+        "overrides": [
+            {
+                "match": {name: list(values) for name, values in each.match},
+                "target": round(each.objective * 100, 10),
+            }
+            for each in outcome.slo.overrides
+        ],
         "tiers": outcome.variant.tiers,
         "window": format_duration(outcome.slo.window),
         "unfireable_tiers": list(outcome.variant.unfireable),

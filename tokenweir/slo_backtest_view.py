@@ -237,7 +237,8 @@ def _group(backtest: Backtest, slo: Slo, group: tuple[str, ...]) -> str:
 
 
 def _target(slo: Slo) -> str:
-    return f"{slo.objective * 100:.10g} %"
+    others = f" (+{len(slo.overrides)})" if slo.overrides else ""
+    return f"{slo.objective * 100:.10g} %{others}"
 
 
 def _left(remaining: float | None) -> str:

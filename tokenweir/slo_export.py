@@ -7,7 +7,7 @@ from pathlib import Path
 
 from base.errors import ConfigError
 from slo.documents import Loaded, read
-from slo.export import to_openslo, to_rules
+from slo.export import apart, to_openslo, to_rules
 from slo.imports.text import as_yaml
 from slo.located import read_documents
 
@@ -44,5 +44,5 @@ def _documents(found: Loaded) -> list[dict[str, object]]:
             raise ConfigError(
                 f"slo {slo.name!r} is OpenSLO already: only native documents are written as such"
             )
-        written.append(to_openslo(slo, native.plain()))
+        written += [to_openslo(own, said) for own, said in apart(slo, native.plain())]
     return written

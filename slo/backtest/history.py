@@ -22,7 +22,7 @@ from slo.backtest.cells import (
 )
 from slo.backtest.heard import ALIVE, Heard, Silence, silence
 from slo.budget import Count
-from slo.evaluator import windows_of
+from slo.evaluator import windows_of, windows_of_all
 from slo.exclusion import Excluded
 from slo.model import Slo
 from slo.settings import SloSettings
@@ -54,7 +54,7 @@ class History:
         return self.cells.get((slo.name, group))
 
     def silence(self, slo: Slo, settings: SloSettings) -> Silence:
-        """Find when the sources of an SLO were silent, or heard too little."""
+        """Find when the sources were silent, or heard too little, for groups it holds for."""
         windows = windows_of(slo)
         return silence(self.heard, slo.window, windows, settings, self.grid, self.span)
 
@@ -73,7 +73,7 @@ class History:
 
 def grid_for(slos: Iterable[Slo], every: timedelta) -> Grid:
     """Choose the grid on which every window of these SLOs is whole."""
-    return grid_of(every, {length for slo in slos for length in windows_of(slo)})
+    return grid_of(every, windows_of_all(slos))
 
 
 def make_history(

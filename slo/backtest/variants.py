@@ -42,10 +42,24 @@ def variants(slo: Slo, targets: Sequence[float], sets: Sequence[TierSet]) -> lis
 
 
 def variant(slo: Slo, objective: float, tiers: TierSet) -> Variant:
+    """Change the objective of an SLO, and its tiers; an override's own objective stays."""
+    own, *others = slo.variants
+    kept, dead = _fit(own, objective, tiers)
+    overrides = []
+    for override, other in zip(slo.overrides, others, strict=True):
+        goal = override.objective if override.states_objective else objective
+        theirs, lost = _fit(other, goal, tiers)
+        overrides.append(replace(override, objective=goal, tiers=theirs))
+        dead += [f"{name} ({override})" for name in lost]
+    changed = replace(slo, objective=objective, tiers=kept, overrides=tuple(overrides))
+    return Variant(changed, tiers.name, tuple(dead))
+
+
+def _fit(slo: Slo, objective: float, tiers: TierSet) -> tuple[tuple[Tier, ...], list[str]]:
+    """Choose tiers; returns those that can fire, and the names of the others."""
     chosen = _tiers(slo, objective, tiers)
     kept = tuple(tier for tier in chosen if can_fire(tier.factor, objective))
-    dead = tuple(tier.name for tier in chosen if not can_fire(tier.factor, objective))
-    return Variant(replace(slo, objective=objective, tiers=kept), tiers.name, dead)
+    return kept, [tier.name for tier in chosen if not can_fire(tier.factor, objective)]
 
 
 def _tiers(slo: Slo, objective: float, tiers: TierSet) -> tuple[Tier, ...]:

@@ -5,7 +5,6 @@ Sums come first and are divided later: no expression here divides.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -173,8 +172,3 @@ def _sum(by: Sequence[str]) -> str:
 
 def _text(window: timedelta) -> str:
     return format_duration(window)
-
-
-def quoted(text: str) -> str:
-    """Quote as PromQL does."""
-    return json.dumps(text, ensure_ascii=False)

@@ -8,6 +8,7 @@ order requests ended.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from base.durations import format_duration
 from base.errors import BadInput
 from slo.budget import allowance
 from slo.evaluator import windows_of
-from slo.export.events import LEAST, Events, events_of, quoted
+from slo.export.events import LEAST, Events, events_of
+from slo.export.selection import Selection, selections
 from slo.guard import FALSE_PAGES, FEW, HEALTHY, SPARSE_PER_HOUR
 from slo.model import Slo
+from slo.prometheus.selector import Matcher, Selector
 from slo.tiers import Tier
 
 ALERT = "SLOBudgetBurn"
@@ -46,36 +49,70 @@ def _groups(slo: Slo) -> Iterator[dict[str, Any]]:
             f"slo {slo.name!r} is grouped by {', '.join(taken)}, which rules use for themselves: "
             "give the label another name in Prometheus first"
         )
-    book = _Book(slo, events_of(slo))
-    short = [window for window in book.windows if window <= book.events.longest]
-    long = [window for window in book.windows if window > book.events.longest]
+    events = events_of(slo)
+    books = [
+        _Book(own, events, chosen)
+        for own, chosen in zip(slo.variants, selections(slo), strict=True)
+    ]
+    windows = sorted({window for book in books for window in book.windows})
+    short = [window for window in windows if window <= events.longest]
+    long = [window for window in windows if window > events.longest]
+    budgets = [rule for book in books for rule in book.budget(has_others=bool(slo.overrides))]
     yield {
         "name": f"slo-{slo.name}",
         "interval": _OFTEN,
-        "rules": [
-            book.record("slo:objective:ratio", f"vector({slo.objective!r})"),
-            *(rule for window in short for rule in book.counts(window)),
-            *([] if long else [book.remaining()]),
-            *(rule for tier in slo.tiers for rule in book.tier(tier)),
-        ],
+        "rules": _once(
+            [
+                *([] if slo.overrides else [books[0].objective()]),
+                *(rule for window in short for rule in _counts(books, window)),
+                *([] if long else budgets),
+                *(rule for book in books for tier in book.slo.tiers for rule in book.tier(tier)),
+            ]
+        ),
     }
     if long:
         yield {
             "name": f"slo-{slo.name}-long",
             "interval": _SELDOM,
-            "rules": [
-                *(rule for window in long for rule in book.counts(window)),
-                book.remaining(),
-            ],
+            "rules": _once(
+                [
+                    *(rule for window in long for rule in _counts(books, window)),
+                    *budgets,
+                ]
+            ),
         }
+
+
+def _counts(books: Sequence[_Book], window: timedelta) -> Iterator[Rule]:
+    """Count all groups at once; what burns depends on the objective."""
+    yield from books[0].counts(window)
+    for book in books:
+        if window in book.windows:
+            yield book.burn(window)
+
+
+def _once(rules: Sequence[Rule]) -> list[Rule]:
+    """Make one rule of those that only ask about other groups: what is named twice looks wrong."""
+    found: dict[str, list[Rule]] = {}
+    for rule in rules:
+        asked = {key: value for key, value in rule.items() if key != "expr"}
+        key = json.dumps(asked, sort_keys=True)
+        found.setdefault(key, []).append(rule)
+    return [
+        alike[0]
+        if len(alike) == 1
+        else alike[0] | {"expr": "\nor ".join(f"({each['expr']})" for each in alike)}
+        for alike in found.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Book:
-    """The rules of one SLO; each series is named by what it holds and its window."""
+    """The rules of one SLO for the groups it holds for; a series is named by what it holds."""
 
     slo: Slo
     events: Events
+    chosen: Selection
 
     @property
     def windows(self) -> list[timedelta]:
@@ -85,24 +122,35 @@ class _Book:
         return sorted(stated)
 
     def counts(self, window: timedelta) -> Iterator[Rule]:
-        """Record events, bad ones and burn of one window."""
-        text, total, bad = format_duration(window), self._total(window), self._bad(window)
+        """Record events and bad ones of one window, of every group."""
+        text = format_duration(window)
         if window <= self.events.longest:
             whole, part = self.events.total(window), self.events.bad(window)
         else:
             base, step = self.events.base, format_duration(self.events.base)
-            whole = f"sum_over_time({self._total(base)}[{text}:{step}])"
-            part = f"sum_over_time({self._bad(base)}[{text}:{step}])"
+            named = format_duration(base)
+            whole = f"sum_over_time({self._every('slo:total:increase' + named)}[{text}:{step}])"
+            part = f"sum_over_time({self._every('slo:bad:increase' + named)}[{text}:{step}])"
         yield self.record(f"slo:total:increase{text}", whole)
         yield self.record(f"slo:bad:increase{text}", part)
-        rate = f"{total} / {window / _HOUR!r}"
+        rate = f"{self._every('slo:total:increase' + text)} / {window / _HOUR!r}"
         yield self.record("slo:requests_per_hour:rate", rate, {"window": text})
-        spent = f"{bad} / ({total} > 0) / {allowance(self.slo.objective)!r}"
-        yield self.record(f"slo:burn_rate:ratio{text}", spent)
 
-    def remaining(self) -> Rule:
-        burn = self._burn(self._read(self.slo.window))
-        return self.record("slo:budget_remaining:ratio", f"1 - {burn}")
+    def burn(self, window: timedelta) -> Rule:
+        total, bad = self._total(window), self._bad(window)
+        spent = f"{bad} / ({total} > 0) / {allowance(self.slo.objective)!r}"
+        return self.record(f"slo:burn_rate:ratio{format_duration(window)}", spent)
+
+    def objective(self) -> Rule:
+        return self.record("slo:objective:ratio", f"vector({self.slo.objective!r})")
+
+    def budget(self, *, has_others: bool) -> Iterator[Rule]:
+        """Record what is left and, where objectives differ by group, each group's."""
+        window = self._read(self.slo.window)
+        if has_others:
+            of_each = f"{self._total(window)} * 0 + {self.slo.objective!r}"
+            yield self.record("slo:objective:ratio", of_each)
+        yield self.record("slo:budget_remaining:ratio", f"1 - {self._burn(window)}")
 
     def tier(self, tier: Tier) -> Iterator[Rule]:
         """Record what the guard looks at, and alert when it agrees."""
@@ -141,9 +189,8 @@ class _Book:
     def _busiest(self, least: timedelta) -> str:
         """Write the busiest rate over any window of at least that length."""
         lengths = "|".join(format_duration(each) for each in self.windows if each >= least)
-        return (
-            f'max without (window) (slo:requests_per_hour:rate{{{self._mine},window=~"{lengths}"}})'
-        )
+        rates = self._mine("slo:requests_per_hour:rate", Matcher("window", "=~", lengths))
+        return f"max without (window) ({rates})"
 
     def _recent(self, tier: Tier) -> str:
         """Write the burn of the newest window that says how things are now."""
@@ -167,27 +214,31 @@ class _Book:
         share = self._of_tier("slo:tier_bad_share:clamped", tier)
         lost = f"(1 - {share}) * ln(clamp_min(1 - {share}, 1e-12) / {(1 - self._healthy)!r})"
         surplus = f"{share} * ln({share} / {self._healthy!r})"
-        return f"({surplus} + {lost}) * ignoring (tier) group_left {self._total(long)}"
+        total = self._total(long)
+        one = "group_left ()" if total.startswith("(") else "group_left"  # or it would be labels
+        return f"({surplus} + {lost}) * ignoring (tier) {one} {total}"
 
     @property
     def _healthy(self) -> float:
         return HEALTHY * allowance(self.slo.objective)
 
     def _total(self, window: timedelta) -> str:
-        return f"slo:total:increase{format_duration(window)}{{{self._mine}}}"
+        return self._mine(f"slo:total:increase{format_duration(window)}")
 
     def _bad(self, window: timedelta) -> str:
-        return f"slo:bad:increase{format_duration(window)}{{{self._mine}}}"
+        return self._mine(f"slo:bad:increase{format_duration(window)}")
 
     def _burn(self, window: timedelta) -> str:
-        return f"slo:burn_rate:ratio{format_duration(window)}{{{self._mine}}}"
+        return self._mine(f"slo:burn_rate:ratio{format_duration(window)}")
 
     def _of_tier(self, name: str, tier: Tier) -> str:
-        return f"{name}{{{self._mine},tier={quoted(tier.name)}}}"
+        return self._mine(name, Matcher("tier", "=", tier.name))
 
-    @property
-    def _mine(self) -> str:
-        return f"slo={quoted(self.slo.name)}"
+    def _mine(self, name: str, *more: Matcher) -> str:
+        return self.chosen.of(self._every(name, *more))
+
+    def _every(self, name: str, *more: Matcher) -> Selector:
+        return Selector(name, (Matcher("slo", "=", self.slo.name), *more))
 
     def _labels(self, tier: Tier) -> dict[str, str]:
         own = {"slo": self.slo.name, "tier": tier.name, "severity": tier.severity}

@@ -162,6 +162,7 @@ def test_targets_come_from_the_clauses_that_are_judged(engine: Engine) -> None:
                 "is_exact": True,
                 "limits": {"ttft_ms": {"base_ms": 800, "per_token_ms": {"prompt_tokens": 0.12}}},
                 "headers": {"x-llm-d-slo-ttft-ms": "920"},
+                "overrides": [],
             }
         ]
     }

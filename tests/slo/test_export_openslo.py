@@ -10,13 +10,15 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from base.errors import BadInput
 from slo.documents import read
-from slo.export import to_openslo
+from slo.export import apart, to_openslo
 from slo.fields import Report
 from slo.imports.draft import BEYOND
 from slo.imports.files import import_files
 from slo.imports.openslo import import_plain
 from slo.imports.text import as_yaml
+from slo.interpret import holds
 from slo.located import locate, read_documents
 from slo.model import Slo
 from slo.native import read_native
@@ -205,3 +207,54 @@ def test_a_damaged_annotation_is_refused(tmp_path: Path) -> None:
         (refused,) = import_files([tmp_path / "o.yaml"]).refused
 
         assert reason in refused.reason
+
+
+GROUPED = MINIMAL | {
+    "group_by": ["tenant", "route"], "eligible": "model = 'm' or model is null",
+    "overrides": [
+        {"match": {"tenant": "acme", "route": ["/a", ""]}, "objective": 99.9, "labels": {"x": "y"}},
+        {"match": {"tenant": ["acme", "", "it's"]}, "tiers": "classic", "min_bad": 3},
+        {"match": {"route": "/a"}, "objective": 95},
+    ],
+}  # fmt: skip
+
+
+def test_each_objective_becomes_a_document_about_its_own_groups() -> None:
+    slo = read_one(GROUPED)
+    parts = apart(slo, GROUPED)
+    alone = [read_one(said) for _, said in parts]
+
+    for own, said in parts:
+        assert read_one(said) == replace(read_one(said), tiers=own.tiers, labels=own.labels)
+        round_trip(said)
+    assert [each.name for each in alone] == ["chat", *(f"chat-override-{n}" for n in (1, 2, 3))]
+    for tenant in ("acme", "it's", "beta", None):
+        for route in ("/a", "/b", None):
+            request = {"tenant": tenant, "route": route, "model": None}
+            asked = [each for each in alone if each.eligible and holds(each.eligible, request)]
+            assert [each.objective for each in asked] == [
+                slo.for_group((tenant or "", route or "")).objective
+            ]
+            assert asked[0].tiers == slo.for_group((tenant or "", route or "")).tiers
+
+
+def test_selectors_are_narrowed_and_what_cannot_be_is_refused() -> None:
+    document = MINIMAL | {
+        "group_by": ["zone", "handler"],
+        "prometheus": {"total": "x_total", "bad": 'x_total{code="500"}'},
+        "overrides": [
+            {"match": {"zone": ["eu", "us.1"]}, "objective": 95},
+            {"match": {"handler": "/"}, "objective": 90},
+        ],
+    }
+    several = document | {"overrides": [{"match": {"zone": "eu", "handler": "/"}, "objective": 95}]}
+    queries = document | {"prometheus": SHAPES[5]}
+
+    others, eu, root = (said["prometheus"] for _, said in apart(read_one(document), document))
+
+    assert eu["bad"] == r'x_total{code="500",zone=~"eu|us\\.1"}'
+    assert root["total"] == r'x_total{handler="/",zone!~"eu|us\\.1"}'
+    assert others["total"] == r'x_total{zone!~"eu|us\\.1",handler!="/"}'
+    for refused, why in ((several, "several members at once"), (queries, "queries cannot be")):
+        with pytest.raises(BadInput, match=why):
+            apart(read_one(refused), refused)

@@ -228,3 +228,64 @@ def test_a_group_label_that_the_rules_set_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(BadInput, match="slo 's' is grouped by severity, which rules use"):
         to_rules(slos)
+
+
+OVERRIDES = """overrides:
+  - {match: {g: acme, h: [x, "y|z"]}, objective: 99.9, labels: {team: desk}}
+  - {match: {g: [acme, beta]}, objective: 90, tiers: [{name: own, factor: 2, long: 30m, short: 3m}]}
+  - {match: {h: x}, objective: 95}"""
+
+
+@pytest.mark.binary
+def test_promtool_accepts_the_rules_of_overrides_of_every_kind_of_indicator(tmp_path: Path) -> None:
+    documents = [
+        document(name, "99", "group_by: [g, h]", OVERRIDES, sli=sli) for name, sli in KINDS.items()
+    ]
+
+    said = promtool(
+        "check", "rules", rules_file(tmp_path, slos_of(tmp_path, *documents)).name, folder=tmp_path
+    )
+
+    assert "SUCCESS" in said
+
+
+@pytest.mark.binary
+def test_each_group_is_held_against_its_own_objective_once(tmp_path: Path) -> None:
+    slos = slos_of(tmp_path, document("s", "99", "group_by: [g, h]", "window: 6h", OVERRIDES))
+    groups = {
+        ("acme", "x"): 0.999, ("acme", "y|z"): 0.999, ("acme", "w"): 0.9, ("beta", "x"): 0.9,
+        ("calm", "x"): 0.95, ("calm", "w"): 0.99,
+    }  # fmt: skip
+    samples = {}
+    for g, h in groups:  # one of a hundred fails, then a twentieth
+        labels = f'job="a",g="{g}",h="{h}"'
+        samples[f'x_total{{{labels},code="200"}}'] = "0+99x120"
+        samples[f'x_total{{{labels},code="500"}}'] = "0+1x60 61+5x60"
+    each = [(f'{{g="{g}",h="{h}"}}', objective) for (g, h), objective in groups.items()]
+
+    unit_test(
+        tmp_path, slos, samples,
+        [
+            ("2h", "max by (g, h) (slo:objective:ratio)", each),
+            ("2h", "count by (g, h) (slo:objective:ratio)", [(labels, 1) for labels, _ in each]),
+            ("2h", "count by (g, h) (slo:burn_rate:ratio5m)", [(labels, 1) for labels, _ in each]),
+            ("1h", "round(max by (g, h) (slo:burn_rate:ratio5m), 0.01)",
+             [(labels, round(0.01 / (1 - objective), 2)) for labels, objective in each]),
+            ("2h", 'count by (g, h, team) (ALERTS{alertstate="firing",tier="slow"})',
+             [('{g="acme",h="x",team="desk"}', 1), ('{g="acme",h="y|z",team="desk"}', 1)]),
+            ("2h", 'count by (tier, g) (slo:tier_evidence:nats{g="beta"})',
+             [('{g="beta",tier="own"}', 1)]),
+        ],
+        interval="1m",
+    )  # fmt: skip
+
+
+def test_the_rules_of_an_slo_without_overrides_are_as_they_were(tmp_path: Path) -> None:
+    one, other = (
+        to_rules(slos_of(tmp_path, document("s", "99", "group_by: [g]", *more)))
+        for more in ((), ("overrides: []",))
+    )
+
+    assert one == other
+    assert one["groups"][0]["rules"][0]["expr"] == "vector(0.99)"
+    assert "unless" not in one["groups"][0]["rules"][3]["expr"]

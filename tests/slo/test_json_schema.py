@@ -27,6 +27,11 @@ FACTS: dict[str, Any] = {
     "eligible": "route = '/v1'", "good": {"a": "ttft_ms <= 2", "b": "outcome = 'good'"},
     "tiers": [TIER | {"severity": "ticket", "min_bad": 9, "hold": "10m"}],
     "labels": {"a": "b", "n": 1}, "annotations": {"c": "d"}, "description": "x",
+    "overrides": [
+        {"match": {"tenant": "acme"}, "objective": 99.9, "min_bad": 2, "tiers": [TIER],
+         "labels": {"a": "c"}, "annotations": {"e": "f"}},
+        {"match": {"tenant": ["beta", "calm"]}, "tiers": "derived"},
+    ],
 }  # fmt: skip
 SHAPES: list[dict[str, Any]] = [
     {"total": "x", "bad": "y", "server": "main"},
@@ -78,6 +83,9 @@ def test_every_field_of_the_reader_is_in_the_schema_and_the_other_way_round() ->
     tiers = properties["tiers"]["anyOf"][1]["items"]["properties"]
     assert fields_of_the_reader(MINIMAL | {"tiers": [TIER | {"zzz": 1}]}) == set(tiers)
     calendar = properties["calendar"]["anyOf"][0]["anyOf"][1]["properties"]
+    override = properties["overrides"]["items"]["properties"]
+    found = fields_of_the_reader(MINIMAL | {"overrides": [{"match": {}, "zzz": 1}]})
+    assert found == set(override)
     found = fields_of_the_reader(MINIMAL | {"calendar": {"period": "day", "zzz": 1}})
     assert found == set(calendar)
     shapes = [each for each in properties["prometheus"]["oneOf"] if "properties" in each]
@@ -105,7 +113,12 @@ def test_what_the_reader_takes_is_valid(document: dict[str, Any]) -> None:
         {"good": [1]}, {"min_bad": 0}, {"min_bad": 1.5}, {"tiers": "none"}, {"tiers": [1]},
         {"tiers": [{"name": "x"}]}, {"tiers": [TIER | {"factor": 0}]},
         {"tiers": [TIER | {"severity": "warn"}]}, {"tiers": [TIER | {"colour": "red"}]},
-        {"labels": ["a"]}, {"annotations": "a"}, {"colour": "red"}, {"description": 5},
+        {"labels": ["a"]}, {"annotations": "a"}, {"overrides": {}}, {"overrides": [{}]},
+        {"overrides": [{"match": {}, "objective": 99.9}]},
+        {"overrides": [{"match": {"tenant": 5}, "objective": 9}], "group_by": ["tenant"]},
+        {"overrides": [{"match": {"tenant": []}, "objective": 9}], "group_by": ["tenant"]},
+        {"overrides": [{"match": {"tenant": "a"}, "window": "7d"}], "group_by": ["tenant"]},
+        {"colour": "red"}, {"description": 5},
         {"prometheus": {}}, {"prometheus": {"total": "x"}}, {"prometheus": "x"},
         {"prometheus": {"total": "x", "bad": "y", "good": "z"}},
         {"prometheus": {"gauge": "up", "threshold": 1}},

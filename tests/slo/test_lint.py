@@ -256,3 +256,47 @@ def test_groups_that_send_enough_are_not_low_traffic(engine: Engine, tmp_path: P
     found = held_against(engine, tmp_path, "kind: slo\nname: s\nobjective: 99\n", REQUESTS)
 
     assert "low-traffic" not in found
+
+
+def test_an_override_that_no_group_has_or_that_changes_nothing_is_found(
+    engine: Engine, tmp_path: Path
+) -> None:
+    text = """kind: slo
+name: s
+objective: 99
+group_by: [tenant]
+overrides:
+  - match: {tenant: quite}
+    objective: 99.9
+  - match: {tenant: busy}
+    objective: 99
+  - match: {tenant: quiet}
+    tiers: [{name: own, factor: 2, long: 2m, short: 5s}]
+"""
+
+    found = held_against(engine, tmp_path, text, REQUESTS)
+    alone = linted(tmp_path, text)
+
+    unseen = found["override-unseen"]
+    assert (unseen.level, unseen.line) == (Level.WARNING, 6)
+    assert "tenant=quite holds for none of 2 groups: tenant is never 'quite'" in unseen.message
+    assert "there are 'quiet'" in unseen.message
+    assert found["low-traffic"].line == 10  # of the one group that the third is for
+    assert codes(alone) == [("override-idle", 8), ("short-window-below-resolution", 11)]
+    assert exit_status(alone, strict=True) == 1
+
+
+def test_an_override_with_a_tier_that_cannot_fire_is_an_error_at_its_line(tmp_path: Path) -> None:
+    text = """kind: slo
+name: s
+objective: 99
+group_by: [tenant]
+tiers: [{name: fast, factor: 14.4, long: 1h, short: 5m}]
+overrides:
+  - {match: {tenant: a}, objective: 90}
+"""
+
+    (found,) = linted(tmp_path, text)
+
+    assert (found.code, found.line, found.slo) == ("tier-unfireable", 7, "s")
+    assert exit_status([found], strict=False) == 2

@@ -12,6 +12,7 @@ from slo.backtest.cells import BAD, EXCLUDED, GOOD, Gathered
 from slo.backtest.history import History, grid_for, make_history
 from slo.budget import Count
 from slo.model import Slo
+from slo.overrides import Override
 from slo.parse import parse_clauses
 from slo.plan import Effect, Kind, SloPlan, Standing, effects, judged_as, plan
 from slo.settings import SloSettings
@@ -130,3 +131,16 @@ def test_effects_are_named(
     before: Standing | None, after: Standing | None, found: tuple[Effect, ...]
 ) -> None:
     assert effects(before, after) == found
+
+
+def test_an_override_is_for_the_groups_that_it_matches() -> None:
+    strict = Override((("tenant", ("acme",)),), 0.99, derive(0.99, HOUR))
+    elsewhere = replace(strict, match=(("tenant", ("beta",)),))
+
+    (found,) = planned([slo()], [replace(slo(), overrides=(strict,))])
+    (other,) = planned([slo()], [replace(slo(), overrides=(elsewhere,))])
+
+    assert found.groups[0].effects == (Effect.FIRES, Effect.EXHAUSTS)
+    assert "overrides: added: tenant=acme" in found.lines
+    assert "overrides[tenant=acme].objective: added: 99" in found.lines
+    assert (other.kind, other.groups[0].effects) == (Kind.CHANGED, ())

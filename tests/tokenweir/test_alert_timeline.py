@@ -24,6 +24,7 @@ from slo.backtest.sweep import sweep
 from slo.counts import SloCounts
 from slo.evaluator import Evaluator
 from slo.model import Slo
+from slo.overrides import Override
 from slo.parse import parse_clauses, parse_filter
 from slo.settings import SloSettings
 from slo.tiers import Tier, derive
@@ -79,6 +80,15 @@ def documents() -> list[Slo]:
         Slo(
             "short", 0.9, 5 * MINUTE, parse_clauses("ttft_ms <= 2000"),
             (Tier("only", "page", 2, MINUTE, 10 * SECOND, 2),), None, ("tenant", "model"),
+            overrides=(
+                Override(
+                    (("tenant", ("acme",)), ("model", ("m",))), 0.98, derive(0.98, 5 * MINUTE)
+                ),
+                Override(
+                    (("tenant", ("acme", "beta")),), 0.8,
+                    (Tier("slow", "page", 1.5, 2 * MINUTE, 20 * SECOND, 3),),
+                ),
+            ),
         ),
     ]  # fmt: skip
 
@@ -149,13 +159,13 @@ def backtest(
 ) -> list[Entry]:
     found: list[Entry] = []
     for each in slos:
-        silence = history.silence(each, settings)
         for group in history.groups(each):
-            cells = history.of(each, group)
+            own, cells = each.for_group(group), history.of(each, group)
             assert cells is not None
-            changes = sweep(each, cells, history.grid, history.span, silence)
+            silence = history.silence(own, settings)
+            changes = sweep(own, cells, history.grid, history.span, silence)
             members = tuple(sorted(zip(each.group_by, group, strict=True)))
-            for alert in AlertTimeline(each, history, alert_settings).play(group, changes):
+            for alert in AlertTimeline(own, history, alert_settings).play(group, changes):
                 found += [
                     (each.name, members, str(turn.turn), turn.severity,
                      history.grid.at(turn.evaluation))
