@@ -19,7 +19,7 @@ demo: setup  ## the whole loop on this machine: history, an incident, the page, 
 	$(BIN)/tokenweir demo
 
 test: setup  ## every test that this machine can run
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
 
 test-fast: setup  ## without the slow ones, the browser and the Debian programs
 	$(BIN)/pytest -n 2 -m "not slow and not browser and not binary"

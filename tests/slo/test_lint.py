@@ -97,7 +97,7 @@ rows = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(text=conditions, row=rows)
 def test_what_a_request_meets_is_never_called_impossible(text: str, row: dict[str, Any]) -> None:
     condition = parse_filter(text)
