@@ -33,7 +33,7 @@ class Role(StrEnum):
 
     INGEST = "ingest"  # telemetry of one tenant
     GATEWAY = "gateway"  # telemetry of many: trusted to name tenants
-    READ = "read"
+    READ = "read"  # everything, or with a tenant what is that tenant's
     ADMIN = "admin"
 
 
@@ -43,7 +43,7 @@ _NAMES_TENANTS = {Role.GATEWAY, Role.ADMIN}
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A sender. An empty `tenant` means that its data are trusted to name tenants."""
+    """A caller. An empty `tenant`: its data are trusted to name tenants, and it reads all."""
 
     source: str
     tenant: str
@@ -74,13 +74,14 @@ def create_key(
 ) -> str:
     """Make a key and return it: this is the only time that it can be seen.
 
-    An ingest key needs the tenant it speaks for; the other roles have none. Raises BadInput.
+    An ingest key needs the tenant it speaks for; a read key with a tenant reads that one alone; the
+    other roles have none. Raises BadInput.
     """
     if not name:
         raise BadInput("a key needs a name, to know it by when it is to be revoked")
     if role is Role.INGEST and not tenant:
         raise BadInput("an ingest key needs the tenant it speaks for; a gateway key names tenants")
-    if role is not Role.INGEST and tenant:
+    if role not in {Role.INGEST, Role.READ} and tenant:
         raise BadInput(f"a key with role {role.value} belongs to no tenant: leave the tenant out")
     key = PREFIX + secrets.token_urlsafe(20)
     row = {

@@ -11,6 +11,8 @@ from pydantic import BaseModel, Field
 from base.clock import Clock
 from base.durations import format_instant, parse_instant
 from base.errors import BadInput
+from base.tenancy import OwnTenant
+from cost.ledger import ledger_of
 from cost.prices import PriceBook
 from cost.read import DIMENSIONS, Rows, Window, parse_by, read_ledger
 from cost.report import CostRow, CostTotals, report
@@ -36,6 +38,7 @@ def router(engine: Rows, book: PriceBook, clock: Clock) -> APIRouter:
 
     @api.get("/api/v1/cost")
     def cost(
+        own: OwnTenant,
         by: Annotated[str, Query(description=f"comma-separated: {', '.join(DIMENSIONS)}")] = (
             "tenant,route"
         ),
@@ -51,7 +54,12 @@ def router(engine: Rows, book: PriceBook, clock: Clock) -> APIRouter:
             dimensions = parse_by(by)
         except BadInput as error:
             raise HTTPException(400, str(error)) from error
-        answer = report(read_ledger(engine, book, window, dimensions), dimensions)
+        if own is not None and "tenant" not in dimensions:
+            dimensions = ("tenant", *dimensions)
+        ledger = read_ledger(engine, book, window, dimensions)
+        if own is not None:
+            ledger = ledger_of(ledger, dimensions.index("tenant"), own)
+        answer = report(ledger, dimensions)
         return CostAnswer(
             from_=format_instant(window.start),
             to=format_instant(window.end),

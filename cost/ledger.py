@@ -183,6 +183,15 @@ def charge(
     return Ledger(bills, dict(sorted(accounts.items())), dict(sorted(charges.items())))
 
 
+def ledger_of(ledger: Ledger, place: int, value: str) -> Ledger:
+    """Keep the accounts whose key has `value` at `place`; hardware has no owner, so no bill."""
+    return Ledger(
+        {},
+        {key: account for key, account in ledger.accounts.items() if key[place] == value},
+        {each: cost for each, cost in ledger.charges.items() if each[1][place] == value},
+    )
+
+
 def runs_on_priced_gpus(
     bills: Mapping[tuple[str, Hour], HourBill],
     replica: str,

@@ -159,9 +159,9 @@ def _unpriced(ledger: Ledger, by: Sequence[str]) -> list[CostRow]:
 def _totals(ledger: Ledger) -> CostTotals:
     bills, accounts = ledger.bills.values(), ledger.accounts.values()
     idle = sum(b.idle for b in bills)
-    gpu_bill = sum(b.busy for b in bills) + idle
     overhead = sum(b.overhead for b in bills)
     used, tokens = sum(a.gpu for a in accounts), sum(a.tokens for a in accounts)
+    gpu_bill = sum(b.busy for b in bills) + idle if bills else used  # one tenant's has no hardware
     total, good = used + idle + overhead + tokens, sum(a.good for a in accounts)
     priced = bool(tokens or used) or any(b.gpu_ns > b.unpriced_gpu_ns for b in bills)
     priced_ns = [(b, b.gpu_ns - b.unpriced_gpu_ns) for b in bills]

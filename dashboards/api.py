@@ -10,9 +10,10 @@ from pydantic import BaseModel
 
 from base.durations import parse_instant
 from base.errors import BadInput
+from base.tenancy import OwnTenant, narrowed
 from cost.prices import PriceBook
 from dashboards.facts import MAX_LIMIT, Cursor, RequestQuery, instant, list_requests
-from dashboards.traces import Span, read_trace
+from dashboards.traces import Span, Trace, read_trace
 from store.engine import Engine
 
 
@@ -110,6 +111,7 @@ def router(engine: Engine, book: PriceBook) -> APIRouter:
 
     @api.get("/api/v1/requests", tags=["requests"])
     def requests(
+        own: OwnTenant,
         from_: Annotated[str | None, Query(alias="from", description="inclusive")] = None,
         to: Annotated[str | None, Query(description="exclusive")] = None,
         tenant: Text = None,
@@ -123,7 +125,7 @@ def router(engine: Engine, book: PriceBook) -> APIRouter:
     ) -> RequestPage:
         """List requests by the time they began; follow `next_cursor` for the rest."""
         wanted = {
-            "tenant": tenant,
+            "tenant": narrowed(tenant, own),
             "route": route,
             "model": model,
             "replica": replica,
@@ -146,13 +148,13 @@ def router(engine: Engine, book: PriceBook) -> APIRouter:
         )
 
     @api.get("/api/v1/traces/{trace_id}", tags=["traces"])
-    def trace(trace_id: str) -> TraceAnswer:
+    def trace(trace_id: str, own: OwnTenant) -> TraceAnswer:
         """Show one trace: spans in tree order, and each request of it counted once."""
         try:
             found = read_trace(engine, book, trace_id)
         except BadInput as error:
             raise HTTPException(400, str(error)) from error
-        if found is None:
+        if found is None or not _is_visible(found, own):
             raise HTTPException(
                 404,
                 f"no span of trace {trace_id} is stored: it was never sent here, is not ingested"
@@ -174,6 +176,11 @@ def router(engine: Engine, book: PriceBook) -> APIRouter:
         )
 
     return api
+
+
+def _is_visible(trace: Trace, own: str | None) -> bool:
+    """Say whether one tenant may see a trace: if all of its requests are that tenant's."""
+    return own is None or {each["tenant"] for each in trace.requests} == {own}
 
 
 def _request(row: Mapping[str, Any]) -> RequestFact:

@@ -11,10 +11,12 @@ from pydantic import BaseModel, Field
 from base.clock import Clock
 from base.durations import format_duration, format_instant, parse_duration, parse_instant
 from base.errors import BadInput
+from base.tenancy import OwnTenant
 from slo.evaluator import Evaluator
 from slo.forecast import Forecast
 from slo.series import read_series
 from slo.targets import Targets, targets_of
+from slo.tenant_view import visible_to
 from slo.verdict import Causes, PeriodVerdict, TierVerdict, Verdict
 from store.engine import Engine
 
@@ -187,11 +189,13 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
 
     @routes.get("")
     def slos(
+        own: OwnTenant,
         now: Annotated[str | None, Query(description="RFC 3339 or unix seconds")] = None,
     ) -> SlosBody:
         moment = _instant(now) if now else clock.now()
         verdicts = evaluator.evaluate(moment)
-        return SlosBody(now=format_instant(moment), slos=[body_of(each) for each in verdicts])
+        shown = verdicts if own is None else visible_to(own, verdicts)
+        return SlosBody(now=format_instant(moment), slos=[body_of(each) for each in shown])
 
     @routes.get("/targets")
     def targets(
@@ -212,13 +216,15 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
     @routes.get("/{name}/series")
     def series(
         name: str,
+        own: OwnTenant,
         start: Annotated[str, Query(alias="from")],
         end: Annotated[str, Query(alias="to")],
         step: str = "1h",
     ) -> NamedSeriesBody:
         slo = next((each for each in evaluator.slos if each.name == name), None)
-        if slo is None:
-            known = ", ".join(each.name for each in evaluator.slos) or "none"
+        if slo is None or (own is not None and "tenant" not in slo.group_by):
+            shown = (s for s in evaluator.slos if own is None or "tenant" in s.group_by)
+            known = ", ".join(each.name for each in shown) or "none"
             raise HTTPException(404, f"no SLO is named {name!r}; there are: {known}")
         try:
             span = parse_duration(step)
@@ -242,6 +248,7 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
                     excluded=each.excluded,
                 )
                 for each in found
+                if own is None or each.group["tenant"] == own
             ],
         )
 

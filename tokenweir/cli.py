@@ -142,7 +142,9 @@ def demo(
 def key_create(
     name: Annotated[str, typer.Option(help="Who uses it.")],
     role: Annotated[str, typer.Option(help="ingest, gateway, read or admin.")] = "ingest",
-    tenant: Annotated[str | None, typer.Option(help="Whose spans it sends (role ingest).")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Whose spans it sends (ingest), or all it reads (read).")
+    ] = None,
     data: Data = Path("data"),
     config: Config = None,
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -18,10 +18,12 @@ from starlette.exceptions import HTTPException
 
 from base.errors import Permanent, Retryable
 from base.selfmon import REGISTRY, Log
+from base.tenancy import bind_to, refuse_other_endpoints
 
 log = Log(__name__)
 
 OPEN_PATHS = ("/-/ready", "/-/healthy")
+API = "/api/"
 PAGE_UPDATES = "/_dash-"  # the pages read by POST
 ADDRESSES = "/api/v1/endpoints"
 FOR_MACHINES = ("/api/v1/policies/", "/api/v1/scaling/", "/metrics")
@@ -47,6 +49,14 @@ class Wish(StrEnum):
     FIND = "find"  # where this instance listens
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a caller may do here; `tenant` is the only one whose data it may see, None: all."""
+
+    entry: Entry
+    tenant: str | None = None
+
+
 @dataclass(slots=True)
 class Readiness:
     """Why the server is not ready yet; empty when it is."""
@@ -57,7 +67,7 @@ class Readiness:
 def create_api(
     readiness: Readiness,
     is_healthy: Callable[[], bool],
-    may_enter: Callable[[str | None, bool, Wish], Entry],
+    may_enter: Callable[[str | None, bool, Wish], Admission],
 ) -> FastAPI:
     """Make the application without the folders' routers.
 
@@ -70,6 +80,7 @@ def create_api(
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # the pages of Swagger and ReDoc come from a CDN; nothing here does
         redoc_url=None,
+        dependencies=[Depends(refuse_other_endpoints)],
     )
 
     @app.middleware("http")
@@ -79,10 +90,16 @@ def create_api(
         if request.url.path in OPEN_PATHS:
             return await call_next(request)
         key, loopback = presented_key(request), peer_is_loopback(request)
-        entry = may_enter(key, loopback, wish_of(request))  # looks in memory only
-        if entry is Entry.OPEN:
+        admitted = may_enter(key, loopback, wish_of(request))  # looks in memory only
+        bind_to(request, admitted.tenant)
+        is_page = not request.url.path.startswith(API)
+        if admitted.entry is Entry.OPEN and is_page and admitted.tenant is not None:
+            return JSONResponse(
+                problem(403, "pages show every tenant: this key reads the API", f"see {API}v1"), 403
+            )
+        if admitted.entry is Entry.OPEN:
             return await call_next(request)
-        if entry is Entry.FORBIDDEN:
+        if admitted.entry is Entry.FORBIDDEN:
             return JSONResponse(
                 problem(403, "this key's role may not do this", "use a read or an admin key"), 403
             )

@@ -21,7 +21,7 @@ from base.listen import Listen, bind, parse_listen
 from base.selfmon import Log, set_up_logging
 from collector.keys import Role
 from tokenweir.datadir import owned
-from tokenweir.http import Entry, Readiness, Wish, create_api
+from tokenweir.http import Admission, Entry, Readiness, Wish, create_api
 from tokenweir.parent import follow_parent
 from tokenweir.settings import Settings
 
@@ -108,12 +108,14 @@ class _Gate:
     def is_healthy(self) -> bool:
         return self.parts is None or self.parts.is_healthy()
 
-    def may_enter(self, key: str | None, peer_is_loopback: bool, wish: Wish) -> Entry:
+    def may_enter(self, key: str | None, peer_is_loopback: bool, wish: Wish) -> Admission:
         parts = self.parts
         who = parts.authenticator.identify(key, peer_is_loopback) if parts else None
         if who is None:
-            return Entry.UNKNOWN
-        return Entry.OPEN if who.role in MAY[wish] else Entry.FORBIDDEN
+            return Admission(Entry.UNKNOWN)
+        if who.role not in MAY[wish]:
+            return Admission(Entry.FORBIDDEN)
+        return Admission(Entry.OPEN, who.tenant or None if who.role is Role.READ else None)
 
 
 class _Web(uvicorn.Server):

@@ -62,6 +62,15 @@ def test_a_gateway_key_names_tenants_itself(control: Engine, clock: ManualClock)
     assert identity.tenant == ""
 
 
+def test_a_read_key_may_belong_to_a_tenant(control: Engine, clock: ManualClock) -> None:
+    key = create_key(control, clock, name="team", role=Role.READ, tenant="acme")
+
+    identity = authenticator(control, clock).identify(key, peer_is_loopback=False)
+
+    assert identity is not None
+    assert (identity.tenant, identity.may_ingest) == ("acme", False)
+
+
 def test_a_read_key_may_not_send(control: Engine, clock: ManualClock) -> None:
     key = create_key(control, clock, name="dash", role=Role.READ)
 

@@ -9,9 +9,10 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cost.ledger import Existence, Hour, Occupancy, Traffic, Use, bill_hours, charge
+from cost.ledger import Existence, Hour, Occupancy, Traffic, Use, bill_hours, charge, ledger_of
 from cost.money import NS_PER_HOUR, PICO, split
 from cost.prices import GpuPrice, PriceBook, TokenPrice
+from cost.report import report
 
 LONG_AGO = date(2000, 1, 1)
 BOOK = PriceBook(
@@ -178,3 +179,16 @@ def test_every_hour_is_conserved_in_any_order(
     order.shuffle(exist)  # type: ignore[attr-defined]
     order.shuffle(used)  # type: ignore[attr-defined]
     assert charge(bill_hours(exist, occupied, BOOK), used, [], BOOK) == ledger
+
+
+def test_the_ledger_of_one_tenant_holds_its_charges_and_no_hardware() -> None:
+    exists = Existence("r0", HOUR, "m", "h100", 4, NS_PER_HOUR)
+    bills = bill_hours([exists], [Occupancy("r0", HOUR, NS_PER_HOUR // 2, 4)], BOOK)
+    uses = [Use("r0", HOUR, ACME, 3), Use("r0", HOUR, GLOBEX, 1)]
+    whole = charge(bills, uses, [a_traffic(), a_traffic(GLOBEX)], BOOK)
+
+    answer = report(ledger_of(whole, 0, "acme"), ("tenant",))
+
+    assert [row.group for row in answer.rows] == [{"tenant": "acme"}]
+    assert answer.totals.cost_usd == answer.rows[0].cost_usd == 4 * 2.49 / 2 * 3 / 4
+    assert answer.totals.difference_usd == answer.totals.idle_usd == answer.totals.gpu_hours == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import socket
 import time
 from pathlib import Path
@@ -197,11 +198,43 @@ def test_keys_say_who_sends_and_for_whom(start: Start, tmp_path: Path) -> None:
     )
     assert replayed.returncode == 0, replayed.stderr
     assert len(instance.requests(tenant="acme")) == 3, "a replay ends when it can be asked for"
+    _reads_one_tenant(instance, key("acme-team", "read", "--tenant", "acme"))
     later = key("added-later", "ingest", "--tenant", "late")
     wait_for(
         "a key made beside the running instance",
         lambda: instance.send(one_request(seed=8), key=later).status_code == 200,
     )
+
+
+def _reads_one_tenant(instance: Instance, key: str) -> None:
+    """Ask every question that the API has; no answer knows of another tenant."""
+    reader, instance.key = instance.key, key
+    wait_for("the key", lambda: instance.get("/api/v1/requests").status_code == 200)
+    instance.key = reader
+    facts = instance.requests()
+    traces = {fact["trace_id"]: fact["tenant"] for fact in facts}
+    paths = list(instance.ask("openapi.json")["paths"].items())
+    assert len(paths) > 20
+    instance.key = key
+    told = set()
+    for path, operations in paths:
+        for trace in traces if "{trace_id}" in path else [""]:
+            asked = re.sub(r"\{[^}]*\}", trace or "answers", path)
+            answer = instance.get(asked)
+            assert "get" not in operations or "globex" not in answer.text, asked
+            assert answer.status_code in {200, 403, 404, 405, 422}, asked
+            if answer.status_code == 200:
+                told.add(path)
+                assert traces.get(trace, "acme") == "acme", asked
+    assert told == {
+        "/api/v1/requests", "/api/v1/traces/{trace_id}", "/api/v1/slos", "/api/v1/cost",
+    }  # fmt: skip
+    assert {fact["tenant"] for fact in instance.requests()} == {"acme"}
+    assert instance.get("/api/v1/requests", tenant="globex").status_code == 403
+    assert {row["tenant"] for row in instance.ask("cost")["rows"]} <= {"acme"}
+    for path in ("/", "/traces", "/metrics"):
+        assert instance.get(path).status_code == 403, path
+    instance.key = reader
 
 
 def _grpc_status(instance: Instance, request: Any, key: str | None) -> grpc.StatusCode:

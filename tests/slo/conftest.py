@@ -19,10 +19,7 @@ _WRITTEN = ("facts", "source_minutes", "slo_counts_10s", "slo_counts_1m", "slo_c
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    path: Path = tmp_path_factory.mktemp("store")
-    engine = open_engine(f"chdb://{path}")
-    store.schema.create(engine)
-    slo.schema.create(engine)
+    engine = open_slo_store(tmp_path_factory.mktemp("store"))
     yield engine
     engine.close()
 
@@ -31,6 +28,13 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def engine(opened: Engine) -> Engine:
     empty(opened)
     return opened
+
+
+def open_slo_store(path: Path) -> Engine:
+    engine = open_engine(f"chdb://{path}")
+    store.schema.create(engine)
+    slo.schema.create(engine)
+    return engine
 
 
 def empty(engine: Engine) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine as Database
 
-import slo.schema
-import store.schema
 from alerts.engine import AlertEngine
 from alerts.settings import AlertSettings
 from base.clock import ManualClock
@@ -29,8 +27,7 @@ from slo.parse import parse_clauses, parse_filter
 from slo.settings import SloSettings
 from slo.tiers import Tier, derive
 from store.engine import Engine
-from store.open import open_engine as open_store
-from tests.slo.conftest import empty
+from tests.slo.conftest import empty, open_slo_store
 from tests.slo.made_facts import EPOCH, alive, fact, put
 from tokenweir.alert_timeline import AlertTimeline
 
@@ -42,10 +39,7 @@ EVER = (0, 2**63 - 1)
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    path: Path = tmp_path_factory.mktemp("store")
-    engine = open_store(f"chdb://{path}")
-    store.schema.create(engine)
-    slo.schema.create(engine)
+    engine = open_slo_store(tmp_path_factory.mktemp("store"))
     yield engine
     engine.close()
 

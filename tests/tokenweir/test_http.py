@@ -9,15 +9,27 @@ from fastapi.testclient import TestClient
 
 import tokenweir.judge  # noqa: F401  it has metrics of its own
 from base.errors import BadInput, Retryable
-from tokenweir.http import Entry, Readiness, Wish, add_not_found, create_api, peer_is_loopback
+from base.tenancy import OwnTenant, narrowed
+from tokenweir.http import (
+    Admission,
+    Entry,
+    Readiness,
+    Wish,
+    add_not_found,
+    create_api,
+    peer_is_loopback,
+)
 
 KEY = "twk_right"
+OF_ACME = "twk_of_acme"
 
 
-def enter(key: str | None, _loopback: bool, wish: Wish) -> Entry:
+def enter(key: str | None, _loopback: bool, wish: Wish) -> Admission:
+    if key == OF_ACME:
+        return Admission(Entry.OPEN, "acme")
     if key != KEY:
-        return Entry.UNKNOWN
-    return Entry.FORBIDDEN if wish is Wish.CHANGE else Entry.OPEN
+        return Admission(Entry.UNKNOWN)
+    return Admission(Entry.FORBIDDEN if wish is Wish.CHANGE else Entry.OPEN)
 
 
 def app_with(readiness: Readiness | None = None, *, healthy: bool = True) -> FastAPI:
@@ -34,6 +46,14 @@ def app_with(readiness: Readiness | None = None, *, healthy: bool = True) -> Fas
         if n == 1:
             raise Retryable("the store is busy", after=timedelta(seconds=2.5))
         return {"n": n}
+
+    @app.get("/api/v1/of-tenant")
+    def of_tenant(own: OwnTenant, tenant: str | None = None) -> dict[str, str | None]:
+        return {"tenant": narrowed(tenant, own)}
+
+    @app.get("/page")
+    def page(own: OwnTenant) -> str:
+        return own or "all"
 
     return app
 
@@ -78,6 +98,31 @@ def test_nobody_enters_without_a_key_and_the_answer_says_how() -> None:
 )
 def test_a_key_is_taken_from_where_programs_and_browsers_put_it(headers: dict[str, str]) -> None:
     assert TestClient(app_with()).get("/api/v1/thing?n=5", headers=headers).json() == {"n": 5}
+
+
+@pytest.mark.parametrize("path", ["/api/v1/thing?n=5", "/metrics", "/page", "/api/v1/nothing"])
+def test_a_key_of_a_tenant_is_refused_where_nobody_thought_of_tenants(path: str) -> None:
+    app = app_with()
+    add_not_found(app)
+
+    answer = TestClient(app).get(path, headers={"x-api-key": OF_ACME})
+
+    assert answer.status_code == 403
+    assert "tenant" in answer.json()["error"]["message"]
+
+
+def test_a_key_of_a_tenant_reads_its_own_and_no_other() -> None:
+    client = TestClient(app_with(), headers={"x-api-key": OF_ACME})
+
+    assert client.get("/api/v1/of-tenant").json() == {"tenant": "acme"}
+    assert client.get("/api/v1/of-tenant?tenant=acme").json() == {"tenant": "acme"}
+    assert client.get("/api/v1/of-tenant?tenant=globex").status_code == 403
+    assert client.get("/-/ready").status_code == 200
+
+
+def test_a_key_without_a_tenant_reads_whichever_it_asks_for(client: TestClient) -> None:
+    assert client.get("/api/v1/of-tenant?tenant=globex").json() == {"tenant": "globex"}
+    assert client.get("/api/v1/of-tenant").json() == {"tenant": None}
 
 
 @pytest.mark.parametrize("value", ["Basic !!!", "Basic " + base64.b64encode(b"\xff").decode(), ""])
