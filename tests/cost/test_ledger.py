@@ -190,5 +190,5 @@ def test_the_ledger_of_one_tenant_holds_its_charges_and_no_hardware() -> None:
     answer = report(ledger_of(whole, 0, "acme"), ("tenant",))
 
     assert [row.group for row in answer.rows] == [{"tenant": "acme"}]
-    assert answer.totals.cost_usd == answer.rows[0].cost_usd == 4 * 2.49 / 2 * 3 / 4
+    assert answer.totals.cost_usd == answer.rows[0].cost_usd == 3.735
     assert answer.totals.difference_usd == answer.totals.idle_usd == answer.totals.gpu_hours == 0
