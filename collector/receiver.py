@@ -31,6 +31,8 @@ from base.durations import format_instant
 from base.errors import ConfigError, TokenweirError
 from base.listen import bind, parse_listen
 from base.selfmon import Log, set_up_logging
+from base.tls import OFF, TlsSettings, add_grpc_port, uvicorn_options
+from base.tls import check as check_tls
 from collector.admission import Admission, MemoryBudget, RateLimit
 from collector.counters import STATUS_FILE, Counters, write_status
 from collector.intake import Intake
@@ -57,6 +59,7 @@ class ReceiverSettings:
     data: Path
     control_url: str
     collector: CollectorSettings
+    tls: TlsSettings = OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class _Receiver:
         self._control = open_engine(settings.control_url)
         self._authenticator = Authenticator(self._control, clock)
         self._authenticator.refresh()
+        check_tls(settings.tls)
         require_key_beyond_loopback(limits, self._authenticator.has_keys)
         folder = settings.data / LOG_FOLDER
         self._log = LogWriter(
@@ -146,7 +150,7 @@ class _Receiver:
         )
         self._grpc = make_server(self._intake)
         try:
-            grpc_port = self._grpc.add_insecure_port(str(grpc))
+            grpc_port = add_grpc_port(self._grpc, str(grpc), self._settings.tls)
         except RuntimeError as error:
             raise ConfigError(
                 f"cannot listen on {grpc}: {error}; choose another port, or 0 for a free one"
@@ -154,7 +158,7 @@ class _Receiver:
         listener = bind(http)
         listener.listen(1024)
         listener.setblocking(False)
-        self._http = _HttpServer(OtlpHttp(self._intake, self._status), listener)
+        self._http = _HttpServer(OtlpHttp(self._intake, self._status), listener, self._settings.tls)
         await self._grpc.start()
         self._tasks = [
             asyncio.create_task(self._http.serve_until_stopped()),
@@ -165,7 +169,7 @@ class _Receiver:
             await asyncio.sleep(0.005)
         self._endpoints = Endpoints(
             otlp_grpc=str(grpc.at(grpc_port)),
-            otlp_http=f"http://{http.at(listener.getsockname()[1])}",
+            otlp_http=f"{self._settings.tls.scheme}://{http.at(listener.getsockname()[1])}",
         )
         return self._endpoints
 
@@ -226,7 +230,7 @@ class _Receiver:
 class _HttpServer(uvicorn.Server):
     """uvicorn on a socket of ours, in a loop of ours, without signal handlers of its own."""
 
-    def __init__(self, app: OtlpHttp, listener: socket.socket) -> None:
+    def __init__(self, app: OtlpHttp, listener: socket.socket, tls: TlsSettings) -> None:
         self._listener = listener
         super().__init__(
             uvicorn.Config(
@@ -241,6 +245,7 @@ class _HttpServer(uvicorn.Server):
                 proxy_headers=False,  # who the peer is decides whether a key is needed
                 server_header=False,
                 timeout_graceful_shutdown=int(GRACE_S),
+                **uvicorn_options(tls, ask_clients=True),
             )
         )
 

@@ -17,6 +17,7 @@ from base.db import open_engine, transaction
 from base.durations import format_duration
 from base.errors import ConfigError, Permanent
 from base.listen import parse_listen
+from base.tls import check as check_tls
 from slo.documents import load
 from slo.prometheus.source import check as check_servers
 from tokenweir.settings import Settings
@@ -26,6 +27,7 @@ def check_all(settings: Settings, console: Console) -> int:
     """Print one line per thing that was read; 2 if one of them is wrong."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("addresses", lambda: _addresses(settings)),
+        ("TLS", lambda: check_tls(settings.tls)),
         ("SLOs", lambda: _slos(settings)),
         ("receivers", lambda: _receivers(settings)),
         ("prices", lambda: _prices(settings)),

@@ -110,16 +110,26 @@ def replay(
     key: Annotated[
         str | None, typer.Option(envvar="TOKENWEIR_KEY", help="API key to send with.")
     ] = None,
+    ca: Annotated[
+        Path | None, typer.Option(help="PEM: the authority of the instance's certificate.")
+    ] = None,
+    cert: Annotated[
+        Path | None, typer.Option(help="PEM: certificate and key to show (mutual TLS).")
+    ] = None,
 ) -> None:
     """Send recorded OTLP into an instance, with the times that were recorded.
 
     Reads .binpb, .json and .jsonl, each also as .gz. Ends with 1 and the names of the files that
     could not be read.
     """
+    from base.tls import client_context
     from tokenweir.replay import run_replay
 
+    tls = client_context(ca, cert)
     raise typer.Exit(
-        asyncio.run(run_replay(paths, to=to, data=data, config=config, slo=slo or [], key=key))
+        asyncio.run(
+            run_replay(paths, to=to, data=data, config=config, slo=slo or [], key=key, tls=tls)
+        )
     )
 
 

@@ -117,7 +117,7 @@ class Parts:
             self.store, self.db, self.drivers, settings.actuators, clock,
             episodes=lambda now: open_episodes(self.db, now),
         )  # fmt: skip
-        self.keda = KedaServer(self.drivers.signals, clock, settings.keda)
+        self.keda = KedaServer(self.drivers.signals, clock, settings.keda, settings.tls)
         self.judge = Judge(
             self.evaluator,
             [

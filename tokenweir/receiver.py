@@ -20,6 +20,7 @@ def run_receiver(settings: Settings, parent: int | None) -> int:
                 data=settings.data,
                 control_url=settings.control_url,
                 collector=settings.collector_section,
+                tls=settings.tls,
             )
         )
     return 0

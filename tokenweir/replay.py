@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from rich.progress import (
 from base.clock import SystemClock
 from base.errors import ConfigError
 from base.outbound import http_client
+from base.tls import TlsSettings
 from collector.replay import Progress as ReplayProgress
 from collector.replay import ReplayResult, Sender, replay
 from tokenweir.datadir import last_run, read_endpoints
@@ -30,6 +32,7 @@ from tokenweir.settings import load_settings
 from tokenweir.up import make_supervisor, overrides_of
 
 STORED_WITHIN_S = 120.0
+SEND_S = 60.0
 out = Console()
 err = Console(stderr=True)
 
@@ -42,16 +45,17 @@ async def run_replay(
     config: Path | None,
     slo: Sequence[Path],
     key: str | None,
+    tls: ssl.SSLContext | None = None,
 ) -> int:
     """Send, wait until it is stored, report; 1 if a file could not be read."""
     if (to is None) == (data is None):
         raise ConfigError("say where to: --to http://127.0.0.1:4318, or --data DIR (one of them)")
     if to is not None:
-        result = await asyncio.to_thread(_send, paths, _otlp_address(to, key), key)
+        result = await asyncio.to_thread(_send, paths, _otlp_address(to, key, tls), key, tls)
     else:
         assert data is not None  # noqa: S101
         async with _instance(data, config, slo) as endpoints:
-            result = await asyncio.to_thread(_send, paths, endpoints["otlp_http"], key)
+            result = await asyncio.to_thread(_send, paths, endpoints["otlp_http"], key, tls)
     _report(result)
     return 1 if result.failed else 0
 
@@ -70,7 +74,8 @@ async def _instance(
         yield running
         return
     err.print(f"no instance runs on {data}: running one for the replay", style="dim")
-    free = dict.fromkeys(("http", "otlp_http", "otlp_grpc", "keda"), "127.0.0.1:0")
+    free: dict[str, Any] = dict.fromkeys(("http", "otlp_http", "otlp_grpc", "keda"), "127.0.0.1:0")
+    free["tls"] = dict.fromkeys(TlsSettings.model_fields)  # nobody else is to find it
     before = last_run(data)
     given = {**free, "data": data, "slo_paths": list(slo) or before.slo_paths, "judging": False}
     config = config or before.config
@@ -89,9 +94,9 @@ async def _instance(
         await running_task
 
 
-def _otlp_address(to: str, key: str | None) -> str:
+def _otlp_address(to: str, key: str | None, tls: ssl.SSLContext | None) -> str:
     """Accept the address of the pages as well: an instance knows its OTLP address."""
-    with http_client(total_s=5) as http:
+    with http_client(total_s=5, tls=tls) as http:
         try:
             answer = http.get(f"{to.rstrip('/')}/api/v1/endpoints", headers=_headers(key))
             return str(answer.json()["otlp_http"]) if answer.is_success else to
@@ -99,7 +104,9 @@ def _otlp_address(to: str, key: str | None) -> str:
             return to
 
 
-def _send(paths: Sequence[Path], address: str, key: str | None) -> ReplayResult:
+def _send(
+    paths: Sequence[Path], address: str, key: str | None, tls: ssl.SSLContext | None
+) -> ReplayResult:
     columns = (
         TextColumn("replay"),
         BarColumn(),
@@ -114,15 +121,16 @@ def _send(paths: Sequence[Path], address: str, key: str | None) -> ReplayResult:
         def show(at: ReplayProgress) -> None:
             bar.update(task, total=at.bytes_total, completed=at.bytes_done, spans=at.spans)
 
-        result = replay(paths, Sender(address, SystemClock(), key=key), show)
-        _wait_until_stored(address, key)
+        http = http_client(total_s=SEND_S, tls=tls)
+        result = replay(paths, Sender(address, SystemClock(), key=key, http=http), show)
+        _wait_until_stored(address, key, tls)
     return result
 
 
-def _wait_until_stored(address: str, key: str | None) -> None:
+def _wait_until_stored(address: str, key: str | None, tls: ssl.SSLContext | None) -> None:
     """Acknowledged is on disk; return when it can be asked for, too."""
     deadline = time.monotonic() + STORED_WITHIN_S
-    with http_client(total_s=5) as http:
+    with http_client(total_s=5, tls=tls) as http:
         while time.monotonic() < deadline:
             try:
                 answer = http.get(f"{address.rstrip('/')}/status", headers=_headers(key))

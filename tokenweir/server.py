@@ -19,6 +19,8 @@ from fastapi import FastAPI
 from base.clock import SystemClock
 from base.listen import Listen, bind, parse_listen
 from base.selfmon import Log, set_up_logging
+from base.tls import TlsSettings, uvicorn_options
+from base.tls import check as check_tls
 from collector.keys import Role
 from tokenweir.datadir import owned
 from tokenweir.http import Admission, Entry, Readiness, Wish, create_api
@@ -50,11 +52,12 @@ def run_server(settings: Settings, parent: int | None) -> int:
     listen = parse_listen(settings.http, "--http")
     with owned(settings.data, "server"), bind(listen) as sock:
         sock.listen(512)
-        http_url = f"http://{Listen(listen.host, sock.getsockname()[1])}"
+        check_tls(settings.tls)
+        http_url = f"{settings.tls.scheme}://{Listen(listen.host, sock.getsockname()[1])}"
         readiness = Readiness(["opening the stores"])
         gate = _Gate()
         app = create_api(readiness, gate.is_healthy, gate.may_enter)
-        web = _Web(app)
+        web = _Web(app, settings.tls)
         serving = threading.Thread(target=web.run, args=([sock],), name="http", daemon=True)
         serving.start()  # before the parts: until they are ready, /-/ready says why not
         try:
@@ -121,7 +124,7 @@ class _Gate:
 class _Web(uvicorn.Server):
     """uvicorn in a thread: the process decides about signals, not the web server."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: FastAPI, tls: TlsSettings) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -130,6 +133,7 @@ class _Web(uvicorn.Server):
                 proxy_headers=False,  # who the peer is decides whether a key is needed
                 server_header=False,
                 timeout_graceful_shutdown=2,  # long polls are cut; gateways poll again
+                **uvicorn_options(tls, ask_clients=False),  # browsers have no certificates
             )
         )
         app.router.on_startup.append(_widen_thread_pool)

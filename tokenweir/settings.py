@@ -22,6 +22,7 @@ from actuators.settings import ActuatorSettings
 from alerts.settings import AlertSettings
 from base.errors import ConfigError
 from base.settings import Section
+from base.tls import OFF, TlsSettings
 from collector.settings import CollectorSettings
 from cost.settings import CostSettings
 from slo.settings import SloSettings
@@ -51,6 +52,7 @@ class Settings(BaseSettings):
     otlp_http: str = Field("127.0.0.1:4318", description="HOST:PORT of OTLP/HTTP")
     otlp_grpc: str = Field("127.0.0.1:4317", description="HOST:PORT of OTLP/gRPC")
     keda: str = Field("127.0.0.1:6000", description="HOST:PORT of the KEDA external scaler")
+    tls: TlsSettings = OFF
     slo_paths: tuple[Path, ...] = Field((), description="SLO documents, or folders of them")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     judging: bool = Field(

@@ -67,7 +67,7 @@ _ADDRESSES = ("http", "otlp_http", "otlp_grpc", "keda")
 
 
 def _host_port(address: str) -> str:
-    return address.removeprefix("http://")
+    return address.removeprefix("http://").removeprefix("https://")
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from actuators.drivers import externalscaler_pb2 as pb
 from actuators.signals import SignalBoard
 from base.clock import Clock
 from base.errors import BadInput, ConfigError, Retryable
+from base.tls import OFF, TlsSettings, add_grpc_port
 
 METRIC = "tokenweir-replicas"
 _SERVICE = "externalscaler.ExternalScaler"
@@ -33,10 +34,13 @@ _STREAM_STEP_S = 1.0
 class KedaServer:
     """Serves the scaling signals. `start()` returns the bound address; port 0 picks a free one."""
 
-    def __init__(self, signals: SignalBoard, clock: Clock, address: str) -> None:
+    def __init__(
+        self, signals: SignalBoard, clock: Clock, address: str, tls: TlsSettings = OFF
+    ) -> None:
         self._signals = signals
         self._clock = clock
         self._address = address
+        self._tls = tls
         self._streams = threading.BoundedSemaphore(_MAX_STREAMS)
         self._stopping = threading.Event()
         self._server: Any = None
@@ -49,7 +53,7 @@ class KedaServer:
         )
         server.add_generic_rpc_handlers((self._handlers(),))
         try:
-            port = server.add_insecure_port(self._address)
+            port = add_grpc_port(server, self._address, self._tls)
         except RuntimeError as error:
             raise ConfigError(f"keda address {self._address!r} can't be bound: {error}") from error
         server.start()
