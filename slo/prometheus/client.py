@@ -36,7 +36,10 @@ SHORTEST_MS = 60_000
 MOST_POINTS = 10_000  # of one series; Prometheus answers at most 11,000
 
 _T = TypeVar("_T")
-_TOO_MUCH = ("too many", "exceed", "too long", "limit", "maximum", "too large")
+_TOO_MUCH = (
+    "too many", "exceed", "too long", "limit", "maximum", "too large",
+    "cannot select more",  # VictoriaMetrics
+)  # fmt: skip
 _NO_LOSS = ("PromQL info:", "PromQL warning:")  # remarks on the query, not on the data
 
 
@@ -215,8 +218,8 @@ class PrometheusClient:
     def _refusal(
         self, status: int, headers: httpx.Headers, answer: Mapping[str, Any]
     ) -> Retryable | Permanent:
-        error = str(answer.get("error") or "no reason given")[:300]
-        said = f"{self._what} answered {status}: {error}"
+        error = str(answer.get("error") or "no reason given")
+        said = f"{self._what} answered {status}: {error[:300]}"
         is_too_much = any(word in error.lower() for word in _TOO_MUCH)
         if status in {400, 413, 422} and (status == 413 or is_too_much):
             return TooMuch(said)

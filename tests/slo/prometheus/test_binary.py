@@ -55,6 +55,10 @@ API = {"job": "api", "instance": "a:1"}
 
 @pytest.fixture(scope="module")
 def tsdb() -> Tsdb:
+    return make_tsdb()
+
+
+def make_tsdb() -> Tsdb:
     made = Tsdb()
     for (instance, handler, code), series in history(11).items():
         labels = {"job": "api", "instance": instance, "handler": handler, "code": code}
