@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from collector.body import zstd
+
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 TRACE, SPAN = "5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174"
@@ -67,6 +69,8 @@ COMPRESSIONS = {
     "GZIP": gzip.compress,
     "deflate": zlib.compress,
     "identity": lambda body: body,
+    "zstd": zstd.compress,
+    "zstd in two frames": lambda body: zstd.compress(body[:9]) + zstd.compress(body[9:]),
     "gzip in two members": lambda body: gzip.compress(body[:9]) + gzip.compress(body[9:]),
 }
 
@@ -102,7 +106,16 @@ REFUSED: dict[str, tuple[bytes, str | None, dict[str, str], int, int]] = {
     "an empty JSON body": (b"", JSON, {}, 400, 3),
     "not gzip": (b"plain", PROTOBUF, {"content_encoding": "gzip"}, 400, 3),
     "cut gzip": (gzip.compress(b"x" * 99)[:-5], PROTOBUF, {"content_encoding": "gzip"}, 400, 3),
-    "another encoding": (b"x", PROTOBUF, {"content_encoding": "zstd"}, 415, 3),
+    "not zstd": (b"plain", PROTOBUF, {"content_encoding": "zstd"}, 400, 3),
+    "cut zstd": (zstd.compress(b"x" * 99)[:-5], PROTOBUF, {"content_encoding": "zstd"}, 400, 3),
+    "zstd that wants a window of a gigabyte": (
+        zstd.compress(b"x", options={zstd.CompressionParameter.window_log: 30}),
+        PROTOBUF,
+        {"content_encoding": "zstd"},
+        400,
+        3,
+    ),
+    "another encoding": (b"x", PROTOBUF, {"content_encoding": "br"}, 415, 3),
     "another type": (b"x", "text/plain", {}, 415, 3),
     "no type": (b"x", None, {}, 415, 3),
     "too large": (bytes(LIMIT + 1), PROTOBUF, {}, 413, 8),
@@ -110,6 +123,13 @@ REFUSED: dict[str, tuple[bytes, str | None, dict[str, str], int, int]] = {
         gzip.compress(bytes(LIMIT + 1)),
         PROTOBUF,
         {"content_encoding": "gzip"},
+        413,
+        8,
+    ),
+    "too large when unpacked": (
+        zstd.compress(bytes(LIMIT + 1)),
+        PROTOBUF,
+        {"content_encoding": "zstd"},
         413,
         8,
     ),
