@@ -66,7 +66,10 @@ class Observer:
         self, scope: GatewaySettings, verdicts: Sequence[Verdict], now: datetime
     ) -> Evidence:
         """Take a snapshot as of `now`; what can't be read is absent and says why."""
-        steering = tuple(v for v in verdicts if not scope.slos or v.slo in scope.slos)
+        # Money is no reason to turn requests away or to add replicas, unless somebody says so.
+        steering = tuple(
+            v for v in verdicts if (v.slo in scope.slos if scope.slos else v.cost is None)
+        )
         try:
             return self._look(scope, steering, now)
         except TokenweirError as error:

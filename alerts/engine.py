@@ -145,6 +145,7 @@ def _merged(old: Facts, subject: Subject, state: AlertState) -> Facts:
                 burn=old.burn,
                 burn_window=old.burn_window,
                 factor=old.factor,
+                cost=old.cost or new.cost,
                 bad_reasons=new.bad_reasons or old.bad_reasons,
             )
         case _:

@@ -30,6 +30,7 @@ class Facts:
     suspects: Sequence[Mapping[str, Any]] = ()  # dimension, value, of_bad, of_all
     surges: Sequence[Mapping[str, Any]] = ()  # dimension, value, what, per_minute, before...
     traces: Sequence[str] = ()
+    cost: Mapping[str, Any] = field(default_factory=dict)  # of an SLO about dollars
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 

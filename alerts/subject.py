@@ -73,6 +73,8 @@ def _reading(verdict: Verdict, tier: TierVerdict | None, settings: AlertSettings
 def _unheard(verdict: Verdict) -> str:
     if verdict.watermark is None:
         return "the source is silent"
+    if verdict.cost is not None and verdict.problem and verdict.cost.unpriced_share > 0:
+        return verdict.problem
     unsure = [format_duration(tier.long) for tier in verdict.tiers if not tier.known]
     if unsure and verdict.watermark > verdict.at - min(tier.long for tier in verdict.tiers):
         return f"the source was not heard for much of the last {', '.join(unsure)}"
@@ -98,9 +100,31 @@ def _facts(verdict: Verdict, tier: TierVerdict | None) -> Facts:
         expires_in_s=verdict.expires_in.total_seconds() if verdict.expires_in is not None else None,
         bad_reasons=dict(verdict.bad_reasons),
         **_causes(verdict.causes),
+        cost=_cost(verdict, tier),
         labels=dict(verdict.labels),
         annotations=dict(verdict.annotations),
     )
+
+
+def _cost(verdict: Verdict, tier: TierVerdict | None) -> dict[str, Any]:
+    """Keep the dollars of the tier's long window, or of the budget window where none burns."""
+    if verdict.cost is None:
+        return {}
+    cost = verdict.cost
+    spend = cost.windows.get(format_duration(tier.long)) if tier else None
+    window = tier.long if tier and spend else verdict.window
+    spend = spend or cost.whole
+    return {
+        "at_most_usd": cost.at_most_usd,
+        "per": cost.per,
+        "window": format_duration(window),
+        "spent_usd": spend.spent_usd,
+        "allowed_usd": spend.allowed_usd,
+        "usd_per_unit": spend.usd_per_unit,
+        "budget_spent_usd": cost.whole.spent_usd,
+        "budget_allowed_usd": cost.whole.allowed_usd,
+        "unpriced_share": cost.unpriced_share,
+    }
 
 
 def _causes(causes: Causes | None) -> dict[str, Any]:

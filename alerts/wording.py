@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from alerts import cost_wording
 from alerts.facts import Facts
 from alerts.model import Severity
 from alerts.notice import safe_label
@@ -35,7 +36,9 @@ def describe(
     who = f"{slo}{_braces(group)}"
     said = dict(facts.annotations)
     reasons = _shares(facts.shares) or _reasons(facts.bad_reasons)
-    sentences = [f"{who}: {_headline(facts, severity, resolved_at)}.", _budget(facts, resolved_at)]
+    said |= cost_wording.noted(facts)
+    headline = _headline(facts, severity, resolved_at)
+    sentences = [f"{who}: {headline}.", _budget(facts, resolved_at)]
     if reasons:
         sentences.append(f"Most frequent reasons: {reasons}.")
         said["top_reasons"] = reasons
@@ -57,7 +60,7 @@ def describe(
     left = facts.budget_remaining
     if facts.expires_in_s is not None and resolved_at is None and (left is None or left > 0):
         said["exhausted_in"] = _span(facts.expires_in_s)
-    said.setdefault("summary", f"{who}: {_headline(facts, severity, resolved_at)}")
+    said.setdefault("summary", f"{who}: {headline}")
     if objective := said.pop("description", ""):
         sentences.insert(1, f"Objective: {objective}.")
     said["description"] = " ".join(sentences)
@@ -80,6 +83,8 @@ def title(group_labels: Mapping[str, str], count: int, first: str) -> str:
 
 
 def _headline(facts: Facts, severity: Severity, resolved_at: datetime | None) -> str:
+    if facts.cost:
+        return cost_wording.headline(facts, severity, resolved_at)
     if resolved_at is not None:
         return "the error budget stopped burning"
     if facts.burn is None:
@@ -91,6 +96,8 @@ def _headline(facts: Facts, severity: Severity, resolved_at: datetime | None) ->
 
 
 def _budget(facts: Facts, resolved_at: datetime | None) -> str:
+    if facts.cost:
+        return cost_wording.budget(facts, resolved_at)
     left = facts.budget_remaining
     goal = "" if facts.objective is None else f" for the objective of {_goal(facts.objective)}"
     if left is None:

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cost.money import Pico, per_hour, split
+from base.shares import split
+from cost.money import Pico, per_hour
 from cost.prices import PriceBook
 
 Hour = int  # whole hours since the epoch
@@ -160,8 +162,12 @@ def charge(
     uses: Iterable[Use],
     traffic: Iterable[Traffic],
     book: PriceBook,
+    later: AbstractSet[tuple[str, Hour]] = frozenset(),
 ) -> Ledger:
-    """Charge busy GPU time and tokens to the groups that used them."""
+    """Charge busy GPU time and tokens to the groups that used them.
+
+    `later` are places with a price beyond the bills, on which requests of `traffic` went on to run.
+    """
     accounts: dict[Key, Account] = defaultdict(Account)
     charges: dict[tuple[Hour, Key], Pico] = defaultdict(int)
     by_place: dict[tuple[str, Hour], list[Use]] = defaultdict(list)
@@ -178,7 +184,7 @@ def charge(
     for row in traffic:
         account = accounts[row.key]
         _count(account, row)
-        if not runs_on_priced_gpus(bills, row.replica, row.first_hour, row.last_hour):
+        if not runs_on_priced_gpus(bills, row.replica, row.first_hour, row.last_hour, later):
             charges[row.hour, row.key] += _price_tokens(account, row, book)
     return Ledger(bills, dict(sorted(accounts.items())), dict(sorted(charges.items())))
 
@@ -197,12 +203,16 @@ def runs_on_priced_gpus(
     replica: str,
     first_hour: Hour | None,
     last_hour: Hour | None,
+    later: AbstractSet[tuple[str, Hour]] = frozenset(),
 ) -> bool:
     """Whether any hour of a request's engine time is on the GPU bill: then tokens are not."""
     if first_hour is None or last_hour is None:
         return False
-    hours = range(first_hour, last_hour + 1)
-    return any((bill := bills.get((replica, h))) is not None and bill.is_priced for h in hours)
+    places = [(replica, hour) for hour in range(first_hour, last_hour + 1)]
+    return any(
+        place in later or ((bill := bills.get(place)) is not None and bill.is_priced)
+        for place in places
+    )
 
 
 def _bill(

@@ -1,4 +1,4 @@
-"""Exact money: whole pico-dollars, and splits that lose nothing.
+"""Exact money: whole pico-dollars.
 
 A price book has at most six decimals, so a token and a GPU-nanosecond both cost a whole number
 of pico-dollars or are rounded once, at the hour's bill. Everything after that is integer
@@ -7,7 +7,6 @@ arithmetic: sums do not depend on order, and a split adds up to what was split.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
 PICO = 10**12
@@ -30,23 +29,3 @@ def per_hour(price: Decimal, ns: int) -> Pico:
 def usd(amount: Pico) -> float:
     """Turn pico-dollars into the dollars shown to people and sent as JSON."""
     return amount / PICO
-
-
-def split(amount: Pico, weights: Sequence[int]) -> list[Pico]:
-    """Split an amount in proportion to weights, to the last pico-dollar.
-
-    Each share is the difference of two rounded running totals, so the shares always add up to
-    `amount` and each is within one pico-dollar of its exact value. With no weight at all every
-    share is 0: the caller keeps the amount (it is idle).
-    """
-    total = sum(weights)
-    if total == 0:
-        return [0] * len(weights)
-    shares = []
-    running = given = 0
-    for weight in weights:
-        running += weight
-        reached = amount * running // total
-        shares.append(reached - given)
-        given = reached
-    return shares

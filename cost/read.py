@@ -19,11 +19,14 @@ from cost.ledger import (
     Use,
     bill_hours,
     charge,
+    runs_on_priced_gpus,
 )
 from cost.prices import PriceBook
 from cost.queries import ACTIVITY, ALIVE, HARDWARE, OCCUPANCY, TRAFFIC, USE
 
-Dimension = Literal["tenant", "route", "model", "replica", "feature", "user_id"]
+Dimension = Literal[
+    "tenant", "route", "model", "replica", "feature", "user_id", "app_version", "priority"
+]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 HOUR_NS = 3_600 * 10**9
@@ -54,7 +57,9 @@ def read_ledger(
 ) -> Ledger:
     """Bill every replica-hour of the window and charge it to groups of `by`."""
     bills, _ = read_bills(engine, window, book)
-    return charge(bills, read_uses(engine, window, by), read_traffic(engine, window, by), book)
+    traffic = list(read_traffic(engine, window, by))
+    later = read_later(engine, window, book, bills, traffic)
+    return charge(bills, read_uses(engine, window, by), traffic, book, later)
 
 
 def read_bills(
@@ -67,6 +72,33 @@ def read_bills(
     if any((o.replica, o.hour) not in reported for o in occupancies):
         known += _inferred(engine, window, book, known)
     return bill_hours(known, occupancies, book), occupancies
+
+
+def read_later(
+    engine: Rows,
+    window: Window,
+    book: PriceBook,
+    bills: Mapping[tuple[str, Hour], HourBill],
+    traffic: Sequence[Traffic],
+) -> frozenset[tuple[str, Hour]]:
+    """Name the places after the window, priced, in which requests that began in it ran.
+
+    Their GPU time is on the bill of that time, so their tokens are on nobody's: the ledgers of two
+    windows side by side charge no request twice.
+    """
+    last = nanoseconds(window.end)
+    hours = [
+        row.last_hour
+        for row in traffic
+        if row.last_hour is not None
+        and (row.last_hour + 1) * HOUR_NS > last
+        and not runs_on_priced_gpus(bills, row.replica, row.first_hour, row.last_hour)
+    ]
+    if not hours:
+        return frozenset()
+    beyond = Window(window.end, _EPOCH + timedelta(hours=max(hours) + 1))
+    found, _ = read_bills(engine, beyond, book)
+    return frozenset(place for place, bill in found.items() if bill.is_priced)
 
 
 def _inferred(
@@ -92,15 +124,22 @@ def _inferred(
             yield Existence(replica, hour, model, gpu_type, gpu_count, ns, inferred=True)
 
 
-def read_uses(engine: Rows, window: Window, by: Sequence[Dimension]) -> Iterator[Use]:
-    """Read engine time per replica, hour and group."""
-    sql = USE.replace("$by", _columns(by))
+def read_uses(
+    engine: Rows, window: Window, by: Sequence[str], marks: Sequence[str] = ()
+) -> Iterator[Use]:
+    """Read engine time per replica, hour and group.
+
+    `marks` are SQL over `facts`, of our own making, whose texts end the keys.
+    """
+    sql = USE.replace("$by", _columns(by, marks))
     return (Use(row[0], row[1], row[3:], row[2]) for row in _fetch(engine, sql, window))
 
 
-def read_traffic(engine: Rows, window: Window, by: Sequence[Dimension]) -> Iterator[Traffic]:
-    """Read requests and tokens of the requests that began in the window."""
-    sql = TRAFFIC.replace("$by", _columns(by))
+def read_traffic(
+    engine: Rows, window: Window, by: Sequence[str], marks: Sequence[str] = ()
+) -> Iterator[Traffic]:
+    """Read requests and tokens of the requests that began in the window; `marks` as above."""
+    sql = TRAFFIC.replace("$by", _columns(by, marks))
     return (Traffic(row[13:], *row[:13]) for row in _fetch(engine, sql, window))
 
 
@@ -130,11 +169,11 @@ def _hardware(book: PriceBook, model: str, hour: Hour) -> tuple[str, int]:
     return (found.gpu_type, found.gpu_count) if found else ("", 1)
 
 
-def _columns(by: Sequence[Dimension]) -> str:
+def _columns(by: Sequence[str], marks: Sequence[str] = ()) -> str:
     for name in by:
         if name not in DIMENSIONS:
             raise BadInput(f"by={name!r}: use one or more of {', '.join(DIMENSIONS)}")
-    return "".join(f", {name}" for name in by)
+    return "".join(f", {each}" for each in (*by, *marks))
 
 
 def _fetch(engine: Rows, sql: str, window: Window) -> list[tuple[Any, ...]]:

@@ -69,6 +69,8 @@ def burndown(verdict: Verdict, series: Series) -> tuple[BudgetPoint, ...]:
 
     The last point is the verdict's own, so the line ends at the number beside it.
     """
+    if verdict.objective is None:
+        return ()
     allowed = verdict.total * (1 - verdict.objective)
     if allowed <= 0 or verdict.budget_remaining is None:
         return ()

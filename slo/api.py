@@ -17,7 +17,7 @@ from slo.forecast import Forecast
 from slo.series import read_series
 from slo.targets import Targets, targets_of
 from slo.tenant_view import visible_to
-from slo.verdict import Causes, PeriodVerdict, TierVerdict, Verdict
+from slo.verdict import Causes, CostVerdict, PeriodVerdict, Spend, TierVerdict, Verdict
 from store.engine import Engine
 
 
@@ -45,6 +45,29 @@ class ForecastBody(BaseModel):
     says: str
 
 
+class SpendBody(BaseModel):
+    """Dollars since an instant, and the units that came of them."""
+
+    since: str
+    spent_usd: float | None = Field(description="null: nothing of it has a price")
+    allowed_usd: float = Field(description="at_most_usd for each unit, for one where there is none")
+    units: float
+    usd_per_unit: float | None
+
+
+class CostBody(SpendBody):
+    """What an SLO about cost spent in its window, as of `at`, and in each that it burns over."""
+
+    at_most_usd: float
+    per: str = Field(description="request, good_request, task or million_tokens")
+    idle: str = Field(description="idle GPUs and overhead: apart, or shared by use")
+    at: str = Field(description="spending is read as of whole minutes")
+    unpriced_requests: int = Field(description="without a price: spent is at least what is shown")
+    unpriced_share: float = Field(description="of the requests, 0..1")
+    unmeasured_requests: int = Field(description="that reached no engine and report no tokens")
+    windows: dict[str, SpendBody]
+
+
 class PeriodBody(BaseModel):
     """The budget of a calendar period, as spent so far; it begins anew at `end`."""
 
@@ -58,6 +81,7 @@ class PeriodBody(BaseModel):
     total: int
     sli: float | None
     budget_remaining: float | None
+    cost: SpendBody | None = Field(None, description="of an SLO about cost")
 
 
 class SuspectBody(BaseModel):
@@ -94,13 +118,16 @@ class SloBody(BaseModel):
 
     name: str
     group: dict[str, str]
-    objective: float = Field(description="share of requests that must be good, 0..1")
+    objective: float | None = Field(
+        description="share of requests that must be good, 0..1; null for an SLO about cost"
+    )
     window: str
     good: int
     bad: int
     excluded: int
     total: int
     sli: float | None
+    cost: CostBody | None = Field(description="dollars of an SLO about cost")
     budget_remaining: float | None = Field(
         description="1 is untouched, negative is overspent, null is no data"
     )
@@ -267,6 +294,7 @@ def body_of(verdict: Verdict) -> SloBody:
         excluded=verdict.excluded,
         total=verdict.total,
         sli=verdict.sli,
+        cost=None if verdict.cost is None else _cost(verdict.cost),
         budget_remaining=verdict.budget_remaining,
         burn=dict(verdict.burn),
         coverage=verdict.coverage,
@@ -338,7 +366,26 @@ def _period(each: PeriodVerdict) -> PeriodBody:
         total=each.total,
         sli=each.sli,
         budget_remaining=each.budget_remaining,
+        cost=None if each.cost is None else SpendBody(**_spend(each.cost)),
     )
+
+
+def _cost(cost: CostVerdict) -> CostBody:
+    return CostBody(
+        **_spend(cost.whole),
+        at_most_usd=cost.at_most_usd,
+        per=cost.per,
+        idle=cost.idle,
+        at=format_instant(cost.at),
+        unpriced_requests=cost.unpriced_requests,
+        unpriced_share=cost.unpriced_share,
+        unmeasured_requests=cost.unmeasured_requests,
+        windows={length: SpendBody(**_spend(each)) for length, each in cost.windows.items()},
+    )
+
+
+def _spend(spend: Spend) -> dict[str, Any]:
+    return asdict(spend) | {"since": format_instant(spend.since)}
 
 
 def _tier(tier: TierVerdict) -> dict[str, Any]:

@@ -11,14 +11,27 @@ A judgement is one number, so that every clause is written, and evaluated, once:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from slo.compile import is_true, literal, to_sql
-from slo.model import Slo
+from slo.expression import Expression
+from slo.parse import Clause
 
 INELIGIBLE, GOOD, EXCLUDED, FIRST_BAD = 0, 1, 3, 4
 
 
-def judgements_sql(slos: Sequence[Slo]) -> str:
+class Classes(Protocol):
+    """What classing a request asks of an SLO."""
+
+    @property
+    def eligible(self) -> Expression | None: ...
+    @property
+    def good(self) -> tuple[Clause, ...]: ...
+    @property
+    def group_by(self) -> tuple[str, ...]: ...
+
+
+def judgements_sql(slos: Sequence[Classes]) -> str:
     """Write what every SLO makes of a fact: an array of (number from 1, group, judgement)."""
     each = (
         f"(toUInt16({number}), {_group(slo)}, {_judgement(slo, number)})"
@@ -27,7 +40,7 @@ def judgements_sql(slos: Sequence[Slo]) -> str:
     return f"[{', '.join(each)}]"
 
 
-def reason_sql(slos: Sequence[Slo], number: str, judgement: str) -> str:
+def reason_sql(slos: Sequence[Classes], number: str, judgement: str) -> str:
     """Write why a fact is bad or excluded, from its judgement; meaningless for a good one."""
     clauses = ", ".join(
         "["
@@ -46,7 +59,7 @@ def reason_sql(slos: Sequence[Slo], number: str, judgement: str) -> str:
     )
 
 
-def _judgement(slo: Slo, number: int) -> str:
+def _judgement(slo: Classes, number: int) -> str:
     eligible = "" if slo.eligible is None else f"NOT {is_true(slo.eligible)}, {INELIGIBLE}, "
     clauses = ""
     for position, clause in enumerate(slo.good):
@@ -58,7 +71,7 @@ def _judgement(slo: Slo, number: int) -> str:
     return f"toUInt16(multiIf({eligible}outcome = 'excluded', {EXCLUDED}, {clauses}{GOOD}))"
 
 
-def _group(slo: Slo) -> str:
+def _group(slo: Classes) -> str:
     """Write the group of a fact; an unknown member is ''."""
     if not slo.group_by:
         return "CAST([], 'Array(String)')"

@@ -9,11 +9,14 @@ from base.durations import format_duration
 from slo.expression_text import write
 from slo.model import Slo
 from slo.overrides import Override
+from slo.spending.model import CostSlo, Idle, usd
 from slo.tiers import Tier
 
 
-def describe(slo: Slo) -> dict[str, str]:
+def describe(slo: Slo | CostSlo) -> dict[str, str]:
     """Write every field that a document sets or derives, by its path: `good.first token`."""
+    if isinstance(slo, CostSlo):
+        return _describe_cost(slo)
     said = {
         "objective": f"{slo.objective * 100:.10g}",
         "window": format_duration(slo.window),
@@ -32,6 +35,25 @@ def describe(slo: Slo) -> dict[str, str]:
     said["overrides"] = "; ".join(map(str, slo.overrides))  # their order counts
     for override in slo.overrides:
         said |= _override(override)
+    return {path: text for path, text in said.items() if text}
+
+
+def _describe_cost(slo: CostSlo) -> dict[str, str]:
+    said = {
+        "cost.at_most_usd": f"{usd(slo.at_most):.15g}",
+        "cost.per": slo.per.value,
+        "cost.idle": "" if slo.idle is Idle.APART else slo.idle.value,
+        "cost.min_overspend_usd": f"{usd(slo.min_overspend):.15g}",
+        "window": format_duration(slo.window),
+        "group_by": ", ".join(slo.group_by),
+        "calendar": ", ".join(f"{each.period} in {each.zone}" for each in slo.calendars),
+        "eligible": "" if slo.eligible is None else write(slo.eligible),
+        "description": slo.description,
+    }
+    said |= {f"good.{clause.name}": write(clause.expression) for clause in slo.good}
+    said |= {f"tiers.{tier.name}": _tier(tier).rpartition(",")[0] for tier in slo.tiers}
+    said |= {f"labels.{name}": value for name, value in slo.labels.items()}
+    said |= {f"annotations.{name}": value for name, value in slo.annotations.items()}
     return {path: text for path, text in said.items() if text}
 
 

@@ -13,6 +13,8 @@ from slo.located import Located, read_documents
 from slo.model import Slo
 from slo.native import read_native
 from slo.openslo import OpenSloReader
+from slo.spending.document import read_cost_slo
+from slo.spending.model import CostSlo
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
 _LOG = Log("slo.documents")
@@ -25,29 +27,39 @@ class Loaded:
     slos: tuple[Slo, ...]
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
+    costs: tuple[CostSlo, ...] = ()
+
+    @property
+    def every(self) -> tuple[Slo | CostSlo, ...]:
+        return *self.slos, *self.costs
 
 
 def load(paths: Sequence[Path | str]) -> list[Slo]:
+    """Read SLOs over events, without those about cost; raise one ConfigError, as `load_all`."""
+    return list(load_all(paths).slos)
+
+
+def load_all(paths: Sequence[Path | str]) -> Loaded:
     """Read SLOs; raise one ConfigError that lists every problem, one a line."""
     found = read(paths)
     for warning in found.warnings:
         _LOG.warning("slo_document_warning", message=warning)
     if found.problems:
         raise ConfigError("\n".join(found.problems))
-    return list(found.slos)
+    return found
 
 
 def read(paths: Sequence[Path | str]) -> Loaded:
     """Read SLOs and what is wrong with the rest; a folder is read with all below it."""
     report = Report()
     openslo = OpenSloReader(report)
-    slos: list[tuple[Slo, Located]] = []
+    slos: list[tuple[Slo | CostSlo, Located]] = []
     for path in _files(paths, report):
         for document in _objects(path, report):
             if openslo.takes(document):
                 openslo.add(document)
             elif (document.get("kind") or document).data == "slo":
-                slo = read_native(document, report)
+                slo = read_document(document, report)
                 if slo is not None:
                     slos.append((slo, document))
             else:
@@ -56,9 +68,19 @@ def read(paths: Sequence[Path | str]) -> Loaded:
                     "not an SLO: write `kind: slo`, or `apiVersion: openslo/v1`",
                 )  # fmt: skip
     slos += openslo.finish()
+    found = tuple(_without_twins(slos, report))
     return Loaded(
-        tuple(_without_twins(slos, report)), tuple(report.problems), tuple(report.warnings)
+        tuple(each for each in found if isinstance(each, Slo)),
+        tuple(report.problems),
+        tuple(report.warnings),
+        tuple(each for each in found if isinstance(each, CostSlo)),
     )
+
+
+def read_document(document: Located, report: Report) -> Slo | CostSlo | None:
+    """Read one native document; None when it has problems, which `report` then holds."""
+    about_cost = document.get("cost") is not None
+    return (read_cost_slo if about_cost else read_native)(document, report)
 
 
 def files_of(paths: Sequence[Path | str]) -> list[Path]:
@@ -93,7 +115,9 @@ def _flat(document: Located) -> Iterable[Located]:
     return document.data if isinstance(document.data, list) else (document,)
 
 
-def _without_twins(slos: list[tuple[Slo, Located]], report: Report) -> Iterator[Slo]:
+def _without_twins(
+    slos: list[tuple[Slo | CostSlo, Located]], report: Report
+) -> Iterator[Slo | CostSlo]:
     first: dict[str, Located] = {}
     for slo, at in slos:
         if slo.name in first:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import numpy as np
 
@@ -29,11 +30,18 @@ SHOWN = (
 """Burn windows shown for every SLO whose window holds them, next to those of its tiers."""
 
 
+class Costs(Protocol):
+    """Judges the SLOs about cost (`slo.spending.judge`)."""
+
+    def evaluate(self, now: datetime, *, is_tick: bool = False) -> list[Verdict]: ...
+
+
 class Evaluator:
     """Judges every group of every SLO. It reads the store and keeps nothing that decides.
 
     `exclusions` reads what was said not to count, `problems` why the counts of an SLO may lack
-    something; both are asked at every evaluation.
+    something; both are asked at every evaluation. `costs` adds the verdicts of SLOs about cost,
+    which are not among `slos`.
     """
 
     def __init__(
@@ -43,8 +51,10 @@ class Evaluator:
         settings: SloSettings,
         exclusions: Callable[[], Sequence[Exclusion]] = tuple,
         problems: Callable[[], Mapping[str, str]] = dict,
+        costs: Costs | None = None,
     ) -> None:
         self._engine = engine
+        self._costs = costs
         self._slos = tuple(documents)
         self._settings = settings
         self._exclusions = exclusions
@@ -60,19 +70,21 @@ class Evaluator:
         """Judge other SLOs from the next evaluation on; count them first (`SloCounts.replace`)."""
         self._slos = tuple(documents)
 
-    def evaluate(self, now: datetime) -> list[Verdict]:
+    def evaluate(self, now: datetime, *, is_tick: bool = False) -> list[Verdict]:
         """Judge as of `now`, and say what burns and what is to come.
 
         A group seen in the budget window or a calendar period gets a verdict; an SLO without any
-        gets one verdict with an empty group, so that "nothing" is said rather than left out.
+        gets one verdict with an empty group, so that "nothing" is said rather than left out. A
+        tick, made every few seconds, takes the dollars of its minute's first.
         """
         slos, exclusions = self._slos, self._exclusions()
         judged = self._judged(slos, now, exclusions)
-        return [
+        found = [
             verdict
             for slo in slos
             for verdict in self._explained(slo, judged[slo.name], exclusions, now)
         ]
+        return found if self._costs is None else found + self._costs.evaluate(now, is_tick=is_tick)
 
     def what_if(self, now: datetime, exclusions: Sequence[Exclusion]) -> list[Verdict]:
         """Judge as if these exclusions were in force: without causes and forecasts."""

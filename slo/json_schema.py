@@ -13,6 +13,7 @@ from typing import Any
 from slo.calendar import Period
 from slo.columns import GROUP_COLUMNS
 from slo.prometheus.selector import MOST_CHARACTERS
+from slo.spending.model import Idle, Per
 
 FILE = Path(__file__).parent / "slo.schema.json"
 """The schema as it is shipped and served; `text` makes it."""
@@ -30,18 +31,22 @@ def schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tokenweir SLO document",
         "type": "object",
-        "required": ["kind", "name", "objective"],
+        "required": ["kind", "name"],
         "additionalProperties": False,
         "properties": _fields(),
-        "if": {"required": ["prometheus"], "properties": {"prometheus": {"type": "object"}}},
-        "then": {"properties": {
+        "allOf": [_where("prometheus", {"properties": {
             "group_by": _optional(_list(_text("A label's name.", pattern=_LABEL))),
             "eligible": {"type": "null"},
             "good": {"type": "null"},
-        }},
-        "else": {"properties": {
+        }}, {"properties": {
             "group_by": _optional(_list({"type": "string", "enum": list(GROUP_COLUMNS)})),
-        }},
+        }}), _where("cost", {"properties": {
+            "objective": {"type": "null"},
+            "min_bad": {"type": "null"},
+            "prometheus": {"type": "null"},
+            "overrides": {"type": "null"},
+            "tiers": {"not": {"const": "classic"}},
+        }}, {"required": ["objective"], "properties": {"objective": {"type": "number"}}})],
     }  # fmt: skip
 
 
@@ -55,7 +60,8 @@ def _fields() -> Schema:
         "kind": {"const": "slo", "description": "What the document is."},
         "name": _text("Lower-case letters, digits and dashes.", pattern=_NAME, maxLength=64),
         "description": _optional(_text("Shown, and sent with alerts.")),
-        "objective": _objective(),
+        "objective": _optional(_objective()),
+        "cost": _optional(_cost()),
         "window": _optional(_duration("Rolling budget window, 1m to 366d.", default="30d")),
         "calendar": _optional({
             "description": "Budgets that begin anew with a period of the calendar.",
@@ -108,6 +114,39 @@ def _override() -> Schema:
             "tiers": _optional(_tiers("Alert tiers; left out: the SLO's.")),
             "labels": _optional(_texts("Added to the SLO's.")),
             "annotations": _optional(_texts("Added to the SLO's.")),
+        },
+    }  # fmt: skip
+
+
+def _where(field: str, then: Schema, otherwise: Schema) -> Schema:
+    """Say what else holds where a mapping is given, and where it is not."""
+    given = {"required": [field], "properties": {field: {"not": {"type": "null"}}}}
+    return {"if": given, "then": then, "else": otherwise}
+
+
+def _cost() -> Schema:
+    least = {"type": "number", "minimum": 0, "maximum": 10**6}
+    return {
+        "type": "object",
+        "description": "What a unit of work may cost, in place of an objective.",
+        "required": ["at_most_usd", "per"],
+        "additionalProperties": False,
+        "properties": {
+            "at_most_usd": {
+                "type": "number", "exclusiveMinimum": 0, "maximum": 10**6,
+                "description": "Dollars that a unit may cost.",
+            },
+            "per": {
+                "type": "string", "enum": [each.value for each in Per],
+                "description": "What a unit is.",
+            },
+            "idle": _optional({
+                "type": "string", "enum": [*(each.value for each in Idle), ""], "default": "apart",
+                "description": "Idle GPUs and overhead: apart, or shared by use.",
+            }),
+            "min_overspend_usd": _optional(least | {
+                "default": 1, "description": "Overspend that a tier's long window must hold.",
+            }),
         },
     }  # fmt: skip
 

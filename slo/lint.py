@@ -20,6 +20,7 @@ from slo.located import Located, read_documents
 from slo.model import Slo
 from slo.satisfiable import can_hold
 from slo.schema import TABLES
+from slo.spending.model import CostSlo
 
 RESOLUTION = min(TABLES)
 """What the finest counts resolve: shorter windows are counted from requests, one by one."""
@@ -81,23 +82,26 @@ def read_findings(loaded: Loaded, files: Iterable[Path]) -> list[Finding]:
     ]
 
 
-def check_documents(slos: Sequence[Slo]) -> list[Finding]:
+def check_documents(slos: Sequence[Slo | CostSlo]) -> list[Finding]:
     """Find what the documents themselves show to be wrong."""
     places = Places(slos)
     found: list[Finding] = []
     for slo in slos:
         found += _contradictions(slo, places)
+        if isinstance(slo, CostSlo):
+            found += _tiers(slo, places, ())
+            continue
         for own, path in variants_of(slo):
             found += _tiers(own, places, path)
         found += _idle_overrides(slo, places)
-    found += _twins(slos, places)
+    found += _twins([slo for slo in slos if isinstance(slo, Slo)], places)
     return found
 
 
 class Places:
     """Where in its document a part of an SLO is written; the whole document where it is not."""
 
-    def __init__(self, slos: Sequence[Slo]) -> None:
+    def __init__(self, slos: Sequence[Slo | CostSlo]) -> None:
         files = {_source(slo)[0] for slo in slos if slo.source}
         self._documents: dict[str, list[Located]] = {}
         for file in files:
@@ -106,7 +110,7 @@ class Places:
             except ConfigError:
                 self._documents[file] = []
 
-    def of(self, slo: Slo, *path: str) -> tuple[str, int]:
+    def of(self, slo: Slo | CostSlo, *path: str) -> tuple[str, int]:
         """Find file and line of a field, such as `good`, `first token`."""
         file, line = _source(slo)
         for document in self._documents.get(file, ()):
@@ -119,13 +123,19 @@ class Places:
             return file, at.line if at is not None else line
         return file, line
 
-    def is_native(self, slo: Slo) -> bool:
+    def is_native(self, slo: Slo | CostSlo) -> bool:
         documents = self._documents.get(_source(slo)[0], ())
         names = (document.get("name") for document in documents)
         return any(name is not None and name.data == slo.name for name in names)
 
     def finding(
-        self, slo: Slo, code: str, level: Level, message: str, cure: str, *path: str
+        self,
+        slo: Slo | CostSlo,
+        code: str,
+        level: Level,
+        message: str,
+        cure: str,
+        *path: str,
     ) -> Finding:
         file, line = self.of(slo, *path)
         return Finding(code, level, file, line, slo.name, message, cure)
@@ -141,7 +151,7 @@ def _step(at: Located, key: str) -> Located | None:
     return at.get(key)
 
 
-def _contradictions(slo: Slo, places: Places) -> Iterator[Finding]:
+def _contradictions(slo: Slo | CostSlo, places: Places) -> Iterator[Finding]:
     eligible = [] if slo.eligible is None else [slo.eligible]
     if not can_hold(eligible):
         yield places.finding(
@@ -178,7 +188,7 @@ def place(number: int) -> str:
     return f"{_PLACE}{number}"
 
 
-def _tiers(slo: Slo, places: Places, path: tuple[str, ...]) -> Iterator[Finding]:
+def _tiers(slo: Slo | CostSlo, places: Places, path: tuple[str, ...]) -> Iterator[Finding]:
     if not slo.tiers:
         yield places.finding(
             slo, "no-tiers", Level.WARNING,
@@ -245,7 +255,7 @@ def _said(text: str, level: Level, code: str, paths: dict[str, str]) -> Finding:
     return Finding(kind[0], kind[1], file, line, named[1] if named else "", message, kind[2])
 
 
-def _source(slo: Slo) -> tuple[str, int]:
+def _source(slo: Slo | CostSlo) -> tuple[str, int]:
     file, _, line = slo.source.rpartition(":")
     return file, int(line) if line.isdigit() else 0
 

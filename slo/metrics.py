@@ -6,7 +6,7 @@ What is unknown has no sample: a missing series says "no data", NaN and 0 would 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry
@@ -63,7 +63,8 @@ class VerdictGauges(Collector):
         )
         for verdict in verdicts:
             labels = [verdict.slo, group_text(verdict)]
-            objective.add_metric(labels, verdict.objective)
+            if verdict.objective is not None:
+                objective.add_metric(labels, verdict.objective)
             if verdict.budget_remaining is not None:
                 remaining.add_metric(labels, verdict.budget_remaining)
             if verdict.forecast is not None and verdict.forecast.at is not None:
@@ -78,7 +79,32 @@ class VerdictGauges(Collector):
                     burn.add_metric([*labels, window], rate)
             for one in State:
                 state.add_metric([*labels, one.value], float(verdict.state is one))
-        yield from (remaining, period_remaining, burn, ends, objective, state)
+        yield from (remaining, period_remaining, burn, ends, objective, state, _cost(verdicts))
+
+
+def _cost(verdicts: Sequence[Verdict]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "tokenweir_slo_cost_usd",
+        "SLOs about cost, in their window: dollars spent and allowed, per unit at most and actual.",
+        labels=["slo", "group", "what"],
+    )
+    for verdict in verdicts:
+        for what, dollars in _dollars(verdict).items():
+            if dollars is not None:
+                family.add_metric([verdict.slo, group_text(verdict), what], dollars)
+    return family
+
+
+def _dollars(verdict: Verdict) -> Mapping[str, float | None]:
+    if verdict.cost is None:
+        return {}
+    whole = verdict.cost.whole
+    return {
+        "spent": whole.spent_usd,
+        "allowed": whole.allowed_usd,
+        "at_most": verdict.cost.at_most_usd,
+        "actual": whole.usd_per_unit,
+    }
 
 
 def group_text(verdict: Verdict) -> str:

@@ -33,18 +33,18 @@ def read_native(document: Located, report: Report) -> Slo | None:
     name = name_at.data if name_at is not None else None
     fields = Fields(document, f"slo {name!r}" if name else "slo", report)
     before = len(report.problems)
-    for known in ("kind", "name"):
+    for known in ("kind", "name", "cost"):
         fields.take(known)
     check_name(name, name_at or document, fields)
     objective = _objective(fields)
     window = fields.duration("window") or DEFAULT_WINDOW
     check_window(window, document.get("window") or document, fields)
-    calendars = _calendars(fields)
+    calendars = calendars_of(fields)
     from_prometheus = fields.at.get("prometheus") is not None
     prometheus = read_prometheus(fields)
     group_by = (read_labels if from_prometheus else read_group_by)(fields, "group_by")
-    eligible = None if from_prometheus else _expression(fields, "eligible", parse_filter)
-    good = () if from_prometheus else _good(fields)
+    eligible = None if from_prometheus else expression_of(fields, "eligible", parse_filter)
+    good = () if from_prometheus else good_of(fields)
     min_bad = read_min_bad(fields)
     description = fields.text("description") or ""
     labels, annotations = fields.texts("labels"), fields.texts("annotations")
@@ -83,7 +83,7 @@ def _objective(fields: Fields) -> float | None:
     return None if percent is None else check_objective(percent, at, fields)
 
 
-def _calendars(fields: Fields) -> tuple[Calendar, ...]:
+def calendars_of(fields: Fields) -> tuple[Calendar, ...]:
     """Read `calendar`: a period, a mapping of period and zone, or a list of those."""
     at = fields.take("calendar")
     if at is None:
@@ -113,7 +113,7 @@ def _calendar(at: Located, fields: Fields) -> Calendar | None:
         return None
 
 
-def _good(fields: Fields) -> tuple[Clause, ...]:
+def good_of(fields: Fields) -> tuple[Clause, ...]:
     at = fields.take("good")
     if at is None:
         return parse_clauses(DEFAULT_GOOD)
@@ -129,7 +129,7 @@ def _good(fields: Fields) -> tuple[Clause, ...]:
     return _read(fields, at, "good", parse_clauses) or ()
 
 
-def _expression(fields: Fields, key: str, parse: Callable[[str], _T]) -> _T | None:
+def expression_of(fields: Fields, key: str, parse: Callable[[str], _T]) -> _T | None:
     at = fields.take(key)
     return None if at is None else _read(fields, at, key, parse)
 

@@ -87,7 +87,7 @@ class Outlook:
                 past_of(series, start, now, step),
                 now,
                 Count(wanted[group].good, wanted[group].bad),
-                wanted[group].objective,
+                wanted[group].objective or slo.objective,
                 slo.window,
             )
             for series in found

@@ -18,6 +18,7 @@ from slo.budget import Count, budget_remaining, sli
 from slo.described import changes, describe
 from slo.model import Slo
 from slo.settings import SloSettings
+from slo.spending.model import CostSlo
 from slo.verdict import Severity
 
 _SAME = 1e-9  # budgets this near are one budget: only rounding tells them apart
@@ -72,29 +73,37 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class SloPlan:
-    """One SLO: what the document changes, and what that changes. `is_judged`: over requests."""
+    """One SLO: what the document changes, and what that changes.
+
+    `unjudged` says why it is not held against requests, of something that they do not show.
+    """
 
     name: str
     kind: Kind
     lines: tuple[str, ...]
     groups: tuple[GroupPlan, ...]
-    is_judged: bool = True
+    unjudged: str = ""
 
     @property
     def is_worse(self) -> bool:
         return any(effect in WORSE for group in self.groups for effect in group.effects)
 
 
-def judged_as(slos: Sequence[Slo]) -> list[Slo]:
+def judged_as(slos: Sequence[Slo | CostSlo]) -> list[Slo]:
     """Name SLOs by what they count, once each: what both documents count is counted once."""
     return [
         replace(slo, name=name)
-        for name, slo in {slo.definition: slo for slo in slos if slo.prometheus is None}.items()
+        for name, slo in {
+            slo.definition: slo for slo in slos if isinstance(slo, Slo) and slo.prometheus is None
+        }.items()
     ]
 
 
 def plan(
-    before: Sequence[Slo], after: Sequence[Slo], history: History, settings: SloSettings
+    before: Sequence[Slo | CostSlo],
+    after: Sequence[Slo | CostSlo],
+    history: History,
+    settings: SloSettings,
 ) -> list[SloPlan]:
     """Compare documents as of the last evaluation of a history of `judged_as` SLOs."""
     last = history.span.end - 1
@@ -107,7 +116,11 @@ def plan(
 
 
 def _compare(
-    name: str, old: Slo | None, new: Slo | None, now: History, settings: SloSettings
+    name: str,
+    old: Slo | CostSlo | None,
+    new: Slo | CostSlo | None,
+    now: History,
+    settings: SloSettings,
 ) -> SloPlan:
     lines = changes({} if old is None else describe(old), {} if new is None else describe(new))
     kind = (
@@ -126,15 +139,26 @@ def _compare(
         )
         for members in sorted({**before, **after})
     )
-    is_judged = all(slo is None or slo.prometheus is None for slo in (old, new))
-    return SloPlan(name, kind, tuple(lines), groups, is_judged)
+    unjudged = next(
+        (why for slo in (old, new) if slo is not None and (why := unjudged_of(slo))), ""
+    )
+    return SloPlan(name, kind, tuple(lines), groups, unjudged)
+
+
+def unjudged_of(slo: Slo | CostSlo) -> str:
+    """Say why an SLO cannot be held against a history of requests; '' where it can."""
+    if isinstance(slo, CostSlo):
+        return "it is about cost, and GPU-hours are not in a history of requests"
+    return "" if slo.prometheus is None else "its events come from Prometheus"
 
 
 Members = tuple[tuple[str, str], ...]
 
 
-def _standings(slo: Slo | None, now: History, settings: SloSettings) -> dict[Members, Standing]:
-    if slo is None or slo.prometheus is not None:
+def _standings(
+    slo: Slo | CostSlo | None, now: History, settings: SloSettings
+) -> dict[Members, Standing]:
+    if slo is None or isinstance(slo, CostSlo) or slo.prometheus is not None:
         return {}
     counted = replace(slo, name=slo.definition)
     found: dict[Members, Standing] = {}

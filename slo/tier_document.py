@@ -25,7 +25,7 @@ def read_tiers(
     tiers: list[Tier] = []
     for item in written:
         each = Fields(item, fields.what, fields.report)
-        tier = _tier(each, window, min_bad)
+        tier = read_tier(each, window, min_bad)
         if tier is None or not check_tier(tier, objective, window, each):
             continue
         if any(tier.name == other.name for other in tiers):
@@ -46,21 +46,8 @@ def read_min_bad(fields: Fields, default: int = MIN_BAD) -> int:
     return at.data
 
 
-def _named_tiers(
-    fields: Fields, at: Located, name: str, objective: float | None, window: timedelta, min_bad: int
-) -> tuple[Tier, ...]:
-    if name not in {"derived", "classic"}:
-        fields.bad(at, f"tiers {name!r} is neither derived nor classic nor a list of tiers")
-    if objective is None:
-        return ()
-    if name != "classic":
-        return derive(objective, window, min_bad)
-    tiers = classic(window, min_bad)
-    check_classic(tiers, objective, window, at, fields)
-    return tiers
-
-
-def _tier(fields: Fields, window: timedelta, min_bad: int) -> Tier | None:
+def read_tier(fields: Fields, window: timedelta, min_bad: int) -> Tier | None:
+    """Read one tier of a list."""
     if not isinstance(fields.at.data, dict):
         fields.bad(fields.at, "a tier is a mapping: {name, severity, factor, long, short}")
         return None
@@ -82,3 +69,17 @@ def _tier(fields: Fields, window: timedelta, min_bad: int) -> Tier | None:
         return None
     kind: Severity = "ticket" if severity == "ticket" else "page"
     return Tier(name, kind, factor, long, short, needed, hold or hold_of(short, window))
+
+
+def _named_tiers(
+    fields: Fields, at: Located, name: str, objective: float | None, window: timedelta, min_bad: int
+) -> tuple[Tier, ...]:
+    if name not in {"derived", "classic"}:
+        fields.bad(at, f"tiers {name!r} is neither derived nor classic nor a list of tiers")
+    if objective is None:
+        return ()
+    if name != "classic":
+        return derive(objective, window, min_bad)
+    tiers = classic(window, min_bad)
+    check_classic(tiers, objective, window, at, fields)
+    return tiers

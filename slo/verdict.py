@@ -56,6 +56,39 @@ class TierVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Spend:
+    """What was spent since an instant, and what may have been for the units that came of it.
+
+    `spent_usd` None: nothing of it has a price.
+    """
+
+    since: datetime
+    spent_usd: float | None
+    allowed_usd: float
+    units: float
+    usd_per_unit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CostVerdict:
+    """The dollars of an SLO about cost; `whole` is of its window, `windows` of those it burns over.
+
+    `at` is the instant as of which spending was read, up to a minute before the verdict's.
+    Spending is a lower bound where requests are unpriced; unmeasured ones never reached an engine.
+    """
+
+    at_most_usd: float
+    per: str
+    idle: str
+    at: datetime
+    whole: Spend
+    windows: Mapping[str, Spend]
+    unpriced_requests: int = 0
+    unpriced_share: float = 0.0
+    unmeasured_requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PeriodVerdict:
     """The budget of the calendar period that holds the verdict's instant, as spent so far."""
 
@@ -68,6 +101,7 @@ class PeriodVerdict:
     excluded: int
     sli: float | None
     budget_remaining: float | None
+    cost: Spend | None = None
 
     @property
     def total(self) -> int:
@@ -117,12 +151,13 @@ class Verdict:
     """Counts are of the budget window; `burn` is keyed by window as people write it ("5m").
 
     `bad_in_a_row` counts the bad requests that started after the last good one. `problem` says why
-    the counts may lack something, for SLOs whose events are asked for elsewhere.
+    the counts may lack something, for SLOs whose events are asked for elsewhere. An SLO about cost
+    has no objective and no SLI: its budget is dollars, its burn what was spent over what may be.
     """
 
     slo: str
     group: Mapping[str, str]
-    objective: float
+    objective: float | None
     window: timedelta
     good: int
     bad: int
@@ -144,6 +179,7 @@ class Verdict:
     forecast: Forecast | None = None  # of one that spent some or burns
     causes: Causes | None = None  # of a burning one
     problem: str | None = None
+    cost: CostVerdict | None = None
 
     @property
     def total(self) -> int:

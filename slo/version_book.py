@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, func, insert, select
 
 from slo.described import changes, describe
 from slo.model import Slo
+from slo.spending.model import CostSlo
 from slo.tables import versions
 
 
@@ -27,7 +28,7 @@ class Version:
 
 
 def record(
-    connection: Connection, slos: Sequence[Slo], author: str, now: datetime
+    connection: Connection, slos: Sequence[Slo | CostSlo], author: str, now: datetime
 ) -> list[Version]:
     """Write down what differs from the last versions; returns the new ones."""
     last = {version.slo: version for version in newest(connection)}

@@ -18,8 +18,9 @@ from base.durations import format_duration
 from base.errors import ConfigError, Permanent
 from base.listen import parse_listen
 from base.tls import check as check_tls
-from slo.documents import load
+from slo.documents import load_all
 from slo.prometheus.source import check as check_servers
+from slo.spending.model import usd
 from tokenweir.settings import Settings
 
 
@@ -58,15 +59,19 @@ def _addresses(settings: Settings) -> str:
 
 
 def _slos(settings: Settings) -> str:
-    slos = load(settings.slo_paths)
-    check_servers(slos, settings.slo)
-    if not slos:
-        return "none (give them with --slo)"
-    return ", ".join(
+    found = load_all(settings.slo_paths)
+    check_servers(found.slos, settings.slo)
+    said = [
         f"{s.name} {s.objective:.3%} over {format_duration(s.window)}"
         + (f" ({len(s.overrides)} overrides)" if s.overrides else "")
-        for s in slos
-    )
+        for s in found.slos
+    ]
+    said += [
+        f"{s.name} ${usd(s.at_most):.6g} per {s.per.replace('_', ' ')} over "
+        f"{format_duration(s.window)}"
+        for s in found.costs
+    ]
+    return ", ".join(said) or "none (give them with --slo)"
 
 
 def _receivers(settings: Settings) -> str:

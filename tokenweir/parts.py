@@ -43,11 +43,12 @@ from dashboards.app import create_app
 from dashboards.deps import Deps
 from slo.counters import RequestCounters
 from slo.counts import SloCounts
-from slo.documents import load as load_slos
+from slo.documents import load_all
 from slo.evaluator import Evaluator
 from slo.exclusion_book import ExclusionsInForce
 from slo.metrics import VerdictGauges
 from slo.prometheus.source import PrometheusSource
+from slo.spending.judge import CostJudge
 from store.facts import FactBuilder
 from store.ingest_stats import sender_counts
 from store.open import open_engine as open_store
@@ -61,6 +62,7 @@ from tokenweir.judge import Judge
 from tokenweir.keys import open_control
 from tokenweir.settings import Settings
 from tokenweir.slo_reload import SloDocuments
+from tokenweir.spending import LedgerSpending, Ticks
 from tokenweir.upkeep import Upkeep
 
 DRAIN = timedelta(seconds=15)
@@ -87,21 +89,26 @@ class Parts:
         store.schema.create(self.store)
         install_view(self.store, load_vocabulary())
         slo.schema.create(self.store)
-        slos = load_slos(settings.slo_paths)
+        documents = load_all(settings.slo_paths)
+        slos = documents.slos
         counts = SloCounts(self.store, slos, settings.slo, clock)
         counts.ensure()
         self.dead_letters = DeadLetters(data / DEAD_LETTERS)
+        self.costs = CostJudge(
+            self.store, documents.costs, LedgerSpending(self.store, self.prices), settings.slo,
+            settings.store.keep_facts,
+        )  # fmt: skip
         self.pipeline = self._make_pipeline(settings, data, counts)
 
         self.prometheus = PrometheusSource(slos, settings.slo, self.store, self.http, clock)
         self._exclusions = ExclusionsInForce(self.db)
         self.evaluator = Evaluator(
-            self.store, slos, settings.slo, self._exclusions, self.prometheus.problems
+            self.store, slos, settings.slo, self._exclusions, self.prometheus.problems, self.costs
         )
         self.documents = SloDocuments(
-            settings.slo_paths, counts, self.prometheus, self.evaluator, self.db, clock
+            settings.slo_paths, counts, self.prometheus, self.evaluator, self.costs, self.db, clock
         )
-        self.documents.record_start(slos)
+        self.documents.record_start(documents.every)
         alert_settings = settings.alerts
         if not alert_settings.external_url:
             alert_settings = alert_settings.model_copy(update={"external_url": http_url})
@@ -119,7 +126,7 @@ class Parts:
         )  # fmt: skip
         self.keda = KedaServer(self.drivers.signals, clock, settings.keda, settings.tls)
         self.judge = Judge(
-            self.evaluator,
+            Ticks(self.evaluator),
             [
                 ("gauges", VerdictGauges()),
                 ("counters", RequestCounters(self.store, self.evaluator, clock.now)),
@@ -138,7 +145,7 @@ class Parts:
             LogReader(data / LOG_FOLDER),
             SpanStore(self.store),
             FactBuilder(self.store, settings.store.trace_window),
-            [RollupWriter(self.store), counts],
+            [RollupWriter(self.store), counts, self.costs],
             self._clock,
             progress=ProgressFile(data / LOG_FOLDER),
             dead_letters=self.dead_letters,
@@ -192,7 +199,7 @@ class Parts:
         )
 
     def _names(self) -> set[str]:
-        return {slo.name for slo in self.evaluator.slos}
+        return {slo.name for slo in self.evaluator.slos} | {slo.name for slo in self.costs.slos}
 
     def start(self) -> str:
         """Begin taking the log in, judging and acting; returns KEDA's bound address."""

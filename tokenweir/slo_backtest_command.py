@@ -13,6 +13,7 @@ from slo.backtest.truth import read_incidents
 from slo.backtest.variants import TierSet, variants
 from slo.checks import SMALLEST_SHARE
 from slo.model import Slo
+from slo.plan import unjudged_of
 from tokenweir.slo_backtest import Backtest
 from tokenweir.slo_backtest_json import report_json
 from tokenweir.slo_backtest_view import show
@@ -34,6 +35,8 @@ class Asked:
 def run_backtest(asked: Asked, wanted: Wanted) -> int:
     """Judge and print; 1 if rows were not used."""
     slos, skipped = read_slos(asked.slo)
+    if not slos:
+        raise ConfigError("; ".join(f"{slo.name}: {unjudged_of(slo)}" for slo in skipped))
     objectives = [_objective(percent) for percent in asked.targets]
     sets = {slo.name: read_tier_sets(asked.tiers, slo) for slo in slos}
     incidents = None if asked.incidents is None else read_incidents(asked.incidents)

@@ -10,6 +10,7 @@ from base.durations import format_duration, format_instant
 from slo.backtest.facts_file import Reading
 from slo.backtest.history import History
 from slo.model import Slo
+from slo.spending.model import CostSlo
 from tokenweir.slo_backtest import Alert, Backtest, Outcome, totals
 
 
@@ -19,7 +20,7 @@ def report_json(
     reading: Reading,
     outcomes: Sequence[Outcome],
     what_if: Sequence[Outcome],
-    skipped: Sequence[Slo],
+    skipped: Sequence[Slo | CostSlo],
 ) -> dict[str, Any]:
     """Write everything; times are RFC 3339, a resolve of null means that it fires still."""
     grid, span = history.grid, history.span

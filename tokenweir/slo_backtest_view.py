@@ -15,6 +15,8 @@ from base.durations import format_duration
 from slo.backtest.facts_file import Reading
 from slo.backtest.history import History
 from slo.model import Slo
+from slo.plan import unjudged_of
+from slo.spending.model import CostSlo
 from tokenweir.slo_backtest import Alert, Backtest, Final, Outcome, totals
 
 MOST_ALERTS = 40
@@ -33,7 +35,7 @@ def show(
     reading: Reading,
     outcomes: Sequence[Outcome],
     what_if: Sequence[Outcome],
-    skipped: Sequence[Slo],
+    skipped: Sequence[Slo | CostSlo],
 ) -> None:
     _head(console, history, reading, outcomes)
     console.print(_slos(outcomes))
@@ -43,7 +45,7 @@ def show(
     if what_if:
         console.print(_what_if(what_if))
     for slo in skipped:
-        say(console, f"{slo.name} was not judged: its events come from Prometheus", "yellow")
+        say(console, f"{slo.name} was not judged: {unjudged_of(slo)}", "yellow")
     show_input(console, reading)
 
 

@@ -21,13 +21,20 @@ def export_slos(files: Sequence[Path], form: str) -> tuple[str, list[str]]:
     found = read(files)
     if found.problems:
         raise ConfigError("\n".join(found.problems))
+    warnings = [
+        *found.warnings,
+        *(f"slo {slo.name!r} is not written: {form} has no word for cost" for slo in found.costs),
+    ]
     if not found.slos:
-        raise ConfigError("no SLO to export: name files or folders of SLO documents")
+        raise ConfigError(
+            "no SLO to export: name files or folders of SLO documents"
+            + (", other than those about cost" if found.costs else "")
+        )
     if form == "prometheus":
         head = "# Made by `tokenweir slo export --format prometheus`: change the SLOs instead.\n"
-        return head + as_yaml(to_rules(found.slos)), list(found.warnings)
+        return head + as_yaml(to_rules(found.slos)), warnings
     documents = _documents(found)
-    return "---\n".join(as_yaml(each) for each in documents), list(found.warnings)
+    return "---\n".join(as_yaml(each) for each in documents), warnings
 
 
 def _documents(found: Loaded) -> list[dict[str, object]]:

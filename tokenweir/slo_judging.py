@@ -10,11 +10,12 @@ from rich.console import Console
 
 from base.errors import ConfigError
 from slo.backtest.variants import TierSet
-from slo.documents import load
+from slo.documents import load_all
 from slo.fields import Report
 from slo.located import Located, read_documents
 from slo.model import Slo
 from slo.native import read_native
+from slo.spending.model import CostSlo
 
 _shown = Console()
 out = _shown if _shown.is_terminal else Console(width=120)
@@ -23,12 +24,13 @@ err = Console(stderr=True)
 _ANY_OBJECTIVE = 99.9999999  # whether a tier can fire is asked for each target, later
 
 
-def read_slos(paths: Sequence[Path]) -> tuple[list[Slo], list[Slo]]:
-    """Read SLOs; returns those over requests, and those whose events come from elsewhere."""
-    slos = load(paths)
-    if not slos:
+def read_slos(paths: Sequence[Path]) -> tuple[list[Slo], list[Slo | CostSlo]]:
+    """Read SLOs; returns those over requests, and those about what requests do not show."""
+    found = load_all(paths)
+    if not found.every:
         raise ConfigError(f"no SLO is in {', '.join(map(str, paths)) or 'nothing'}: give --slo")
-    return [s for s in slos if s.prometheus is None], [s for s in slos if s.prometheus is not None]
+    elsewhere = [slo for slo in found.slos if slo.prometheus is not None]
+    return [slo for slo in found.slos if slo.prometheus is None], [*elsewhere, *found.costs]
 
 
 def read_tier_sets(names: Sequence[str], slo: Slo) -> list[TierSet]:

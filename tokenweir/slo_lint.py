@@ -35,7 +35,7 @@ class Asked:
 def run_lint(asked: Asked, wanted: Wanted | None) -> int:
     """Print findings; 0 clean, 1 warnings where they count, 2 errors."""
     loaded = read(asked.files)
-    found = [*read_findings(loaded, files_of(asked.files)), *check_documents(loaded.slos)]
+    found = [*read_findings(loaded, files_of(asked.files)), *check_documents(loaded.every)]
     reading = Reading()
     if wanted is not None:
         of_data, reading = _against(loaded, wanted)
@@ -80,8 +80,8 @@ def _show(console: Console, found: Sequence[Finding], loaded: Loaded) -> None:
             console.print(Text(f"        → {each.cure}", "dim"), soft_wrap=True)
     counts = {level: sum(each.level is level for each in found) for level in Level}
     console.print(
-        f"{len(loaded.slos)} SLOs: {counts[Level.ERROR]} errors, {counts[Level.WARNING]} warnings, "
-        f"{counts[Level.INFO]} good to know",
+        f"{len(loaded.every)} SLOs: {counts[Level.ERROR]} errors, "
+        f"{counts[Level.WARNING]} warnings, {counts[Level.INFO]} good to know",
         highlight=False,
     )
 

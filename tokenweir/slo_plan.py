@@ -16,7 +16,8 @@ from base.durations import format_instant
 from base.errors import ConfigError
 from slo.backtest.facts_file import Reading
 from slo.backtest.history import History
-from slo.documents import load as load_slos
+from slo.documents import load_all
+from slo.model import Slo
 from slo.plan import WORSE, GroupPlan, Kind, SloPlan, Standing, judged_as, plan
 from tokenweir.datadir import last_run
 from tokenweir.slo_backtest_json import input_json
@@ -49,11 +50,12 @@ def run_plan(asked: Asked, wanted: Wanted) -> int:
 
 
 def _run(asked: Asked, wanted: Wanted) -> int:
-    new = load_slos(asked.slo)
+    new = load_all(asked.slo).every
     current = asked.current or (last_run(wanted.data).slo_paths if wanted.data else ())
-    old = load_slos(current)
+    old = load_all(current).every
     with open_source(wanted) as source, telling("judging") as told:
-        history = load(source, judged_as([*old, *new]), wanted, told, [*old, *new])
+        windows = [slo for slo in (*old, *new) if isinstance(slo, Slo)]
+        history = load(source, judged_as(windows), wanted, told, windows)
         if history is None:
             raise ConfigError("there is no request that these SLOs ask about: nothing is known")
         found = plan(old, new, history, source.settings.slo)
@@ -76,8 +78,8 @@ def _show(console: Console, found: Sequence[SloPlan], history: History, reading:
         if each.kind is not Kind.REMOVED:
             for line in each.lines:
                 say(console, f"    {line}", "dim")
-        if not each.is_judged:
-            say(console, "    not judged: its events come from Prometheus", "yellow")
+        if each.unjudged:
+            say(console, f"    not judged: {each.unjudged}", "yellow")
         _show_groups(console, each)
     counts = {kind: sum(each.kind is kind for each in found) for kind in Kind}
     worse = sum(each.is_worse for each in found)
@@ -134,7 +136,7 @@ def _json(found: Sequence[SloPlan], history: History, reading: Reading) -> dict[
                 "slo": each.name,
                 "change": str(each.kind),
                 "changes": list(each.lines),
-                "judged": each.is_judged,
+                "judged": not each.unjudged,
                 "worse": each.is_worse,
                 "groups": [
                     {

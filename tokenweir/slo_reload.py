@@ -15,10 +15,12 @@ from base.db import transaction
 from base.selfmon import Log
 from slo import version_book
 from slo.counts import SloCounts
-from slo.documents import load
+from slo.documents import load_all
 from slo.evaluator import Evaluator
 from slo.model import Slo
 from slo.prometheus.source import PrometheusSource
+from slo.spending.judge import CostJudge
+from slo.spending.model import CostSlo
 from slo.version_book import Version
 
 log = Log(__name__)
@@ -33,6 +35,7 @@ class SloDocuments:
         counts: SloCounts,
         prometheus: PrometheusSource,
         evaluator: Evaluator,
+        costs: CostJudge,
         db: Engine,
         clock: Clock,
     ) -> None:
@@ -40,11 +43,12 @@ class SloDocuments:
         self._counts = counts
         self._prometheus = prometheus
         self._evaluator = evaluator
+        self._costs = costs
         self._db = db
         self._clock = clock
         self._lock = threading.Lock()
 
-    def record_start(self, slos: Sequence[Slo]) -> None:
+    def record_start(self, slos: Sequence[Slo | CostSlo]) -> None:
         """Write down what the documents say at the start; the author is who started us."""
         self._record(slos, _user())
 
@@ -55,14 +59,16 @@ class SloDocuments:
         differently takes seconds for a month; acknowledgements, pages and judging go on meanwhile.
         """
         with self._lock:
-            slos = load(self._paths)
+            found = load_all(self._paths)
+            slos = found.slos
             self._prometheus.replace(slos)
             counted = self._counts.replace(slos, lambda: self._evaluator.replace(slos))
-            changed = self._record(slos, by)
-            log.info("slo_documents_reloaded", by=by, slos=len(slos), counted=counted)
+            self._costs.replace(found.costs)
+            changed = self._record(found.every, by)
+            log.info("slo_documents_reloaded", by=by, slos=len(found.every), counted=counted)
             return changed
 
-    def _record(self, slos: Sequence[Slo], author: str) -> list[Version]:
+    def _record(self, slos: Sequence[Slo | CostSlo], author: str) -> list[Version]:
         with transaction(self._db) as connection:
             return version_book.record(connection, slos, author, self._clock.now())
 

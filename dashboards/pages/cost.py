@@ -12,7 +12,15 @@ import pandas as pd
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
 from cost.ledger import Ledger, charge
-from cost.read import DIMENSIONS, Dimension, Window, read_bills, read_traffic, read_uses
+from cost.read import (
+    DIMENSIONS,
+    Dimension,
+    Window,
+    read_bills,
+    read_later,
+    read_traffic,
+    read_uses,
+)
 from cost.report import CostReport, CostTotals, report
 from dashboards import figures
 from dashboards.figures import Chart
@@ -41,6 +49,8 @@ _TITLES = {
     "replica": "Replica",
     "feature": "Feature",
     "user_id": "User",
+    "app_version": "Version",
+    "priority": "Priority",
 }
 
 
@@ -144,9 +154,9 @@ def _read_ledger(reader: Reader, window: Window, by: Sequence[Dimension]) -> Led
     bills = reader.start(read_bills, engine, window, book)
     uses = reader.start(lambda: list(read_uses(engine, window, by)))
     traffic = reader.start(lambda: list(read_traffic(engine, window, by)))
-    return charge(
-        bills.result(PATIENCE_S)[0], uses.result(PATIENCE_S), traffic.result(PATIENCE_S), book
-    )
+    billed, rows = bills.result(PATIENCE_S)[0], traffic.result(PATIENCE_S)
+    later = read_later(engine, window, book, billed, rows)
+    return charge(billed, uses.result(PATIENCE_S), rows, book, later)
 
 
 def tiles(totals: CostTotals) -> list[Any]:

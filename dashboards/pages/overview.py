@@ -251,7 +251,13 @@ def detail(
     figure = (
         figures.burndown(points, chosen, mine)
         if points
-        else figures.empty("Error budget left", "No judged request in the budget window", 250)
+        else figures.empty(
+            "Budget left",
+            "No judged request in the budget window"
+            if chosen.cost is None
+            else "How spending went is on the cost page",
+            250,
+        )
     )
     return slo_table.detail(chosen, figure)
 

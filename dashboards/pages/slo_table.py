@@ -13,7 +13,7 @@ from dashboards.budgets import BudgetPoint, Key, key_of
 from dashboards.figures import Chart
 from dashboards.parts import badge, card, graph, nothing, sparkline
 from dashboards.state import ViewState, with_search
-from dashboards.wording import UNKNOWN, burn, count, moment, percent, span
+from dashboards.wording import UNKNOWN, burn, count, dollars, moment, percent, span
 from slo.verdict import State, TierVerdict, Verdict
 
 _TONES = {
@@ -40,6 +40,12 @@ _WORST = (
     State.NO_TRAFFIC,
     State.ABSENT,
 )
+_UNITS = {
+    "request": "request",
+    "good_request": "good",
+    "task": "task",
+    "million_tokens": "Mtok",
+}
 SHOWN = 8
 _MOST_WINDOWS = 4
 
@@ -110,8 +116,7 @@ def table(
 def detail(verdict: Verdict, figure: Chart) -> Any:
     """Show how one budget was spent, which tiers burn, and on what."""
     facts = [
-        ("SLI", f"{percent(verdict.sli, 3)} of {count(verdict.total)}"),
-        ("Excluded", count(verdict.excluded)),
+        *_measured(verdict),
         ("Coverage", percent(verdict.coverage, 1)),
         ("Data until", moment(verdict.watermark, verdict.at)),
         ("Budget lasts", _lasts(verdict)),
@@ -126,10 +131,38 @@ def detail(verdict: Verdict, figure: Chart) -> Any:
     )
     chart = graph("overview-burndown", figure)
     return card(
-        "Error budget",
+        "Error budget" if verdict.cost is None else "Budget",
         html.Div([html.Div(chart, className="grow"), side], className="slo-detail"),
         note=[html.B(verdict.slo), *_chips(verdict), _objective(verdict), _key()],
     )
+
+
+def target(verdict: Verdict) -> str:
+    """Write what is asked: a share of requests, or dollars at most."""
+    if verdict.cost is None:
+        return percent(verdict.objective, 2)
+    return f"{dollars(verdict.cost.at_most_usd)} / {_UNITS[verdict.cost.per]}"
+
+
+def reached(verdict: Verdict) -> str:
+    """Write what was reached: a share of requests, or what a unit costs."""
+    if verdict.cost is None:
+        return percent(verdict.sli, 2)
+    return dollars(verdict.cost.whole.usd_per_unit)
+
+
+def _measured(verdict: Verdict) -> list[tuple[str, str]]:
+    if verdict.cost is None:
+        return [
+            ("SLI", f"{percent(verdict.sli, 3)} of {count(verdict.total)}"),
+            ("Excluded", count(verdict.excluded)),
+        ]
+    whole, unpriced = verdict.cost.whole, verdict.cost.unpriced_requests
+    return [
+        ("Spent", f"{dollars(whole.spent_usd)} of {dollars(whole.allowed_usd)}"),
+        ("A unit", f"{dollars(whole.usd_per_unit)} × {count(whole.units)}"),
+        *([("No price", f"{count(unpriced)} requests")] if unpriced else []),
+    ]
 
 
 def _lasts(verdict: Verdict) -> str:
@@ -153,8 +186,8 @@ def _row(
     return dcc.Link(
         [
             html.Span([html.B(verdict.slo), *_chips(verdict)], className="slo-name"),
-            html.Span(percent(verdict.objective, 2), className="num dim"),
-            html.Span(percent(verdict.sli, 2), className="num"),
+            html.Span(target(verdict), className="num dim"),
+            html.Span(reached(verdict), className="num"),
             html.Span(
                 [
                     _bar(left),
@@ -210,7 +243,7 @@ def _key() -> Any:
 
 
 def _objective(verdict: Verdict) -> Any:
-    text = f"{percent(verdict.objective, 2)} over {format_duration(verdict.window)}"
+    text = f"{target(verdict)} over {format_duration(verdict.window)}"
     return html.Span(text, className="dim")
 
 

@@ -24,6 +24,7 @@ from actuators.loop import ControlLoop
 from actuators.observe import Observer
 from actuators.trust import judge_trust
 from base.clock import ManualClock
+from slo.verdict import CostVerdict, Spend
 from store.engine import Engine
 from store.sources import watermarks
 
@@ -252,3 +253,16 @@ def _as_state(world: World) -> Any:
     from actuators.evidence import FleetState
 
     return FleetState(world.desired, world.ready, 0, world.min, world.max)
+
+
+def test_money_steers_only_who_names_it(engine: Engine) -> None:
+    cost = CostVerdict(1, "request", "apart", NOW, Spend(NOW, 2, 1, 1, 2), {})
+    dear = replace(verdict(), slo="chat-cost", objective=None, cost=cost)
+    named = SETTINGS.gateways[0].model_copy(update={"slos": ("chat-cost",)})
+    observer = Observer(engine, SETTINGS, lambda at: watermarks(engine, at), {})
+
+    by_default = observer.observe(SETTINGS.gateways[0], [verdict(), dear], NOW)
+    asked_for = observer.observe(named, [verdict(), dear], NOW)
+
+    assert [each.slo for each in by_default.verdicts] == ["chat"]
+    assert [each.slo for each in asked_for.verdicts] == ["chat-cost"]

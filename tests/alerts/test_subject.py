@@ -8,7 +8,7 @@ import pytest
 
 from alerts.model import Burning, Clear, Severity, Unknown
 from alerts.subject import subject_of
-from slo.verdict import State
+from slo.verdict import CostVerdict, Spend, State
 
 
 def test_the_loudest_tier_that_burns_is_read(say: SimpleNamespace) -> None:
@@ -76,3 +76,37 @@ def test_identity_is_the_slo_and_the_group_and_nothing_measured(say: SimpleNames
 
     assert page.fingerprint == ticket.fingerprint
     assert len({page.fingerprint, other.fingerprint, tricky.fingerprint}) == 3
+
+
+def test_an_slo_about_cost_is_told_in_dollars_of_the_window_that_burns(
+    say: SimpleNamespace,
+) -> None:
+    verdict = replace(say.paging(), objective=None, sli=None, cost=cost_of(say))
+
+    facts = subject_of(verdict, say.settings()).facts
+
+    assert (facts.objective, facts.burn) == (None, 20.0)
+    assert facts.cost["window"] == "1h"
+    assert (facts.cost["spent_usd"], facts.cost["usd_per_unit"]) == (1.8, 0.08)
+    assert (facts.cost["budget_spent_usd"], facts.cost["budget_allowed_usd"]) == (60.0, 40.0)
+
+
+def test_a_bill_without_prices_freezes_and_says_why(say: SimpleNamespace) -> None:
+    cost = replace(cost_of(say), unpriced_requests=9, unpriced_share=1.0)
+    verdict = replace(say.stale(), cost=cost, problem="9 of 9 requests have no price")
+
+    reading = subject_of(verdict, say.settings()).reading
+
+    assert reading == Unknown("9 of 9 requests have no price")
+
+
+def cost_of(say: SimpleNamespace) -> CostVerdict:
+    at = say.verdict().at
+    return CostVerdict(
+        at_most_usd=0.004,
+        per="good_request",
+        idle="apart",
+        at=at,
+        whole=Spend(at - timedelta(days=30), 60.0, 40.0, 10_000, 0.006),
+        windows={"1h": Spend(at - timedelta(hours=1), 1.8, 0.09, 22.5, 0.08)},
+    )

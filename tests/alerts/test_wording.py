@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from typing import Any
 
 from alerts import wording
 from alerts.facts import Facts
@@ -109,3 +110,55 @@ def test_a_link_escapes_what_it_must() -> None:
     url = wording.dashboard_url("https://slo.example/", "a b", {"tenant": "x&y"})
 
     assert url == "https://slo.example/?slo=a%20b&tenant=x%26y"
+
+
+COST = {
+    "at_most_usd": 0.004, "per": "good_request", "window": "6h", "spent_usd": 1.44,
+    "allowed_usd": 0.8, "usd_per_unit": 0.0072, "budget_spent_usd": 120.5,
+    "budget_allowed_usd": 97.1, "unpriced_share": 0.0,
+}  # fmt: skip
+
+
+def said_of(
+    severity: Severity = Severity.TICKET, ended: datetime | None = None, **changes: Any
+) -> Any:
+    cost = COST | changes.pop("cost", {})
+    facts = Facts(window="30d", burn=1.8, burn_window="6h", budget_remaining=-0.24, cost=cost)
+    return wording.describe("chat-cost", ACME, severity, replace(facts, **changes), (), ended)
+
+
+def test_what_is_too_dear_is_said_in_dollars() -> None:
+    said = said_of()
+
+    assert said["summary"] == (
+        "chat-cost{tenant=acme}: it spends 1.8 times what it may: $0.0072 per good request, "
+        "at most $0.004, over 6h (ticket)"
+    )
+    assert said["description"].endswith("The 30d allowance is spent: $120.50 of $97.10.")
+    assert (said["cost"], said["burn"]) == ("$0.0072 per good request", "1.8x over 6h")
+
+
+def test_spending_with_nothing_to_show_for_it_says_so() -> None:
+    said = said_of(Severity.PAGE, burn=360.0, cost={"usd_per_unit": None, "per": "task"})
+
+    assert (
+        "it spent $1.44 over 6h without a single completed task, at most $0.004 each (page)"
+        in (said["summary"])
+    )
+
+
+def test_what_is_left_of_an_allowance_is_said_with_how_long_it_lasts() -> None:
+    said = said_of(budget_remaining=0.1, expires_in_s=9 * 86_400.0, cost={"unpriced_share": 0.12})
+
+    assert said["description"].endswith(
+        "$120.50 of the 30d allowance of $97.10 is spent; it is expected to be gone in 9 days. "
+        "12 % of the requests have no price: it is more."
+    )
+
+
+def test_the_end_of_an_overspend_says_what_it_may_cost() -> None:
+    said = said_of(ended=datetime(2026, 11, 30, tzinfo=UTC))
+
+    assert said["summary"].endswith(
+        "it spends no more than it may again, at most $0.004 per good request"
+    )

@@ -9,8 +9,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.shares import split
 from cost.ledger import Existence, Hour, Occupancy, Traffic, Use, bill_hours, charge, ledger_of
-from cost.money import NS_PER_HOUR, PICO, split
+from cost.money import NS_PER_HOUR, PICO
 from cost.prices import GpuPrice, PriceBook, TokenPrice
 from cost.report import report
 

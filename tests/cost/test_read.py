@@ -259,3 +259,34 @@ def recount(facts: list[dict[str, Any]]) -> dict[tuple[str], Fraction]:
         for tenant, _, _, spent in runs:
             out[(tenant,)] += cost * spent / everyone
     return out
+
+
+def test_ledgers_of_adjoining_hours_add_up_to_that_of_all_of_them(engine: Any) -> None:
+    insert_alive(engine, "r0", T0, T0 + timedelta(hours=5))
+    facts = some_facts(seed=6, count=200)
+    unsent = [fact(T0 + timedelta(minutes=59), 300, 100, replica="r9", model="api-model")]
+    across = [fact(T0 + timedelta(minutes=58), 600, 300, model="api-model")]  # runs from 11:03 on
+    insert_facts(engine, [*facts, *unsent, *across])
+
+    whole = read_ledger(engine, BOOK, Window(T0, T0 + timedelta(hours=5)), ("tenant",))
+    parts = [
+        read_ledger(engine, BOOK, Window(start, start + timedelta(hours=1)), ("tenant",))
+        for start in (T0 + timedelta(hours=number) for number in range(5))
+    ]
+
+    for key, account in whole.accounts.items():
+        mine = [part.accounts[key] for part in parts if key in part.accounts]
+        for name in ("total", "requests", "good", "unpriced_requests", "engine_ns"):
+            assert sum(getattr(each, name) for each in mine) == getattr(account, name)
+
+
+def test_what_ran_on_a_priced_gpu_after_the_window_is_not_priced_by_its_tokens(
+    engine: Any,
+) -> None:
+    insert_alive(engine, "r0", T0, T0 + timedelta(hours=2))
+    insert_facts(engine, [fact(T0 + timedelta(minutes=58), 600, 300, model="api-model")])
+
+    totals = report(read_ledger(engine, BOOK, Window(T0, T0 + timedelta(hours=1))), ("a", "b"))
+
+    assert (totals.totals.token_usd, totals.totals.unpriced_requests) == (0, 0)
+    assert totals.totals.requests == 1

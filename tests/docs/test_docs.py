@@ -150,7 +150,7 @@ def test_every_example_of_an_slo_loads_without_a_warning(pages: Any, tmp_path: P
         path.write_text(block.text)
         found = read([path])
         assert (found.problems, found.warnings) == ((), ()), where
-        assert found.slos, where
+        assert found.every, where
 
 
 def test_every_example_of_a_price_book_loads(pages: Any) -> None:

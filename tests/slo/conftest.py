@@ -12,7 +12,7 @@ import store.schema
 from store.engine import Engine
 from store.open import open_engine
 
-_WRITTEN = ("facts", "source_minutes", "slo_counts_10s", "slo_counts_1m", "slo_counts_1h",
+_WRITTEN = ("facts", "alive", "source_minutes", "slo_counts_10s", "slo_counts_1m", "slo_counts_1h",
             "slo_built", "slo_complete", "slo_prometheus_minutes",
             "slo_prometheus_read")  # fmt: skip
 

@@ -48,7 +48,7 @@ def put(engine: Engine, facts: Sequence[Mapping[str, Any]]) -> None:
         return
     columns: dict[str, pa.Array] = {
         "start": _times(facts, "start"),
-        "end": _times(facts, "start"),
+        "end": _times([{"end": f["start"]} | f for f in facts], "end"),
         "trace_id": pa.array(
             [bytes.fromhex(f["request_id"]).rjust(16, b"\0") for f in facts], pa.binary(16)
         ),

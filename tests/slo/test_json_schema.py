@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slo.documents import read_document
 from slo.fields import Report
 from slo.json_schema import FILE, schema, text
 from slo.located import locate, read_documents
-from slo.native import read_native
 from slo.prometheus import document as prometheus_document
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,14 @@ SHAPES: list[dict[str, Any]] = [
     {"total_query": "a[$window]", "error_ratio_query": "b[$window]"},
 ]
 MINIMAL = {"kind": "slo", "name": "chat", "objective": 99}
-VALID = [FACTS, MINIMAL, MINIMAL | {"tiers": "classic"}] + [
+COST: dict[str, Any] = {
+    "kind": "slo", "name": "chat-cost", "group_by": ["tenant", "route"],
+    "cost": {"at_most_usd": 0.004, "per": "good_request", "idle": "shared",
+             "min_overspend_usd": 0.5},
+    "tiers": [TIER | {"severity": "ticket"}], "calendar": "month", "eligible": "route = '/v1'",
+}  # fmt: skip
+CHEAP = {"kind": "slo", "name": "chat-cost", "cost": {"at_most_usd": 2, "per": "task"}}
+VALID = [FACTS, MINIMAL, MINIMAL | {"tiers": "classic"}, COST, CHEAP] + [
     MINIMAL | {"prometheus": shape, "group_by": ["any"]} for shape in SHAPES
 ]
 
@@ -55,7 +62,7 @@ WRONG_VALUES = [
 
 
 def reads(document: Any) -> bool:
-    return document.get("kind") == "slo" and read_native(locate(document), Report()) is not None
+    return document.get("kind") == "slo" and read_document(locate(document), Report()) is not None
 
 
 def fits(document: Any) -> bool:
@@ -65,7 +72,7 @@ def fits(document: Any) -> bool:
 def fields_of_the_reader(document: dict[str, Any]) -> set[str]:
     """Learn the fields from what the reader says about an unknown one."""
     report = Report()
-    read_native(locate(document), report)
+    read_document(locate(document), report)
     (said,) = [p for p in report.problems if "unknown field 'zzz'" in p]
     return set(re.split(r", ", said.partition("the fields here are ")[2]))
 
@@ -88,6 +95,9 @@ def test_every_field_of_the_reader_is_in_the_schema_and_the_other_way_round() ->
     assert found == set(override)
     found = fields_of_the_reader(MINIMAL | {"calendar": {"period": "day", "zzz": 1}})
     assert found == set(calendar)
+    assert fields_of_the_reader(COST | {"zzz": 1}) == set(properties)
+    cost = fields_of_the_reader(COST | {"cost": COST["cost"] | {"zzz": 1}})
+    assert cost == set(properties["cost"]["properties"])
     shapes = [each for each in properties["prometheus"]["oneOf"] if "properties" in each]
     assert {key for each in shapes for key in each["properties"]} == prometheus_document._KEYS
 
@@ -130,6 +140,25 @@ def test_what_the_reader_takes_is_valid(document: dict[str, Any]) -> None:
 )  # fmt: skip
 def test_what_is_wrong_in_its_shape_is_refused_by_both(change: dict[str, Any]) -> None:
     document = MINIMAL | change
+
+    assert not reads(document)
+    assert not fits(document)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"objective": 99}, {"min_bad": 5}, {"prometheus": {"gauge": "up"}}, {"tiers": "classic"},
+        {"cost": {"per": "request"}}, {"cost": {"at_most_usd": 1}}, {"cost": "cheap"},
+        {"cost": {"at_most_usd": 0, "per": "request"}},
+        {"cost": {"at_most_usd": "1", "per": "request"}},
+        {"cost": {"at_most_usd": 1, "per": "smile"}},
+        {"cost": {"at_most_usd": 1, "per": "task", "idle": "mine"}},
+        {"cost": {"at_most_usd": 1, "per": "task", "colour": "red"}},
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_of_a_cost_is_refused_by_both(change: dict[str, Any]) -> None:
+    document = CHEAP | change
 
     assert not reads(document)
     assert not fits(document)

@@ -91,6 +91,45 @@ def test_export_says_what_it_cannot_write(tmp_path: Path) -> None:
         assert says in str(done.exception)
 
 
+def test_export_leaves_cost_out_and_says_so(tmp_path: Path) -> None:
+    both = run("export", EXAMPLES)
+    alone = run("export", EXAMPLES / "cost.yaml")
+
+    assert "slo 'chat-cost' is not written: prometheus has no word for cost" in both.stderr
+    assert isinstance(alone.exception, ConfigError)
+    assert "other than those about cost" in str(alone.exception)
+
+
+def test_backtest_and_plan_say_that_cost_is_not_in_a_history_of_requests(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.csv"
+    facts.write_text("start,tenant,route,outcome\n1772323200,acme,/v1/chat/completions,good\n")
+    files = ("--facts", facts, "--slo", EXAMPLES / "cost.yaml")
+
+    backtest = run("backtest", *files)
+    plan = run("plan", *files, "--slo", EXAMPLES / "production.yaml")
+
+    assert isinstance(backtest.exception, ConfigError)
+    assert "chat-cost: it is about cost, and GPU-hours are not in a history of requests" in str(
+        backtest.exception
+    )
+    assert "not judged: it is about cost" in plan.stdout
+    assert "cost.at_most_usd: added: 0.004" in plan.stdout
+
+
+def test_lint_knows_documents_about_cost(tmp_path: Path) -> None:
+    (tmp_path / "cost.yaml").write_text(
+        "kind: slo\nname: a\ncost: {at_most_usd: 1, per: request}\ntiers: []\n"
+        "eligible: tenant = 'a' and tenant = 'b'\n"
+    )
+
+    done = run("lint", tmp_path)
+
+    assert done.exit_code == 2
+    assert "cost.yaml:5" in done.stdout
+    assert "[no-tiers]" in done.stdout
+    assert "1 SLOs: 1 errors, 1 warnings" in done.stdout
+
+
 def test_schema_prints_what_is_served_with_the_pages() -> None:
     done = run("schema")
 

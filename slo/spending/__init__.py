@@ -1,0 +1,1 @@
+"""Cost as an SLO: what a unit of work may cost, with a budget of dollars."""
