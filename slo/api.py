@@ -113,6 +113,16 @@ class CausesBody(BaseModel):
     traces: list[str] = Field(description="newest bad requests of the strongest suspect")
 
 
+class RequestsBody(BaseModel):
+    """Requests of the budget window, whatever they weigh."""
+
+    good: int
+    bad: int
+    excluded: int
+    unweighed: int = Field(description="of the judged ones, those without a known weight")
+    heaviest: int = Field(description="weight of the heaviest judged one")
+
+
 class SloBody(BaseModel):
     """One SLO and one group. `total` is good + bad; excluded requests are apart."""
 
@@ -122,10 +132,15 @@ class SloBody(BaseModel):
         description="share of requests that must be good, 0..1; null for an SLO about cost"
     )
     window: str
+    unit: str = Field(
+        description="what good, bad, excluded, total and bad_reasons count: requests, tokens, "
+        "micro_usd, ms or verdicts"
+    )
     good: int
     bad: int
     excluded: int
     total: int
+    requests: RequestsBody
     sli: float | None
     cost: CostBody | None = Field(description="dollars of an SLO about cost")
     budget_remaining: float | None = Field(
@@ -138,7 +153,7 @@ class SloBody(BaseModel):
     tiers: list[TierBody]
     bad_reasons: dict[str, int]
     problem: str | None = Field(
-        description="why counts from a Prometheus server may be old or lack something"
+        description="why counts may be old or lack something: a Prometheus server, weights"
     )
     bad_in_a_row: int = Field(description="bad requests since the last good one")
     forecast: ForecastBody | None = Field(description="of a group that spends its budget")
@@ -206,6 +221,7 @@ class NamedSeriesBody(BaseModel):
     name: str
     objective: float
     window: str
+    unit: str = Field(description="what good, bad and excluded count, as in /api/v1/slos")
     step: str
     series: list[SeriesBody]
 
@@ -264,6 +280,7 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
             name=slo.name,
             objective=slo.objective,
             window=format_duration(slo.window),
+            unit=slo.unit,
             step=format_duration(span),
             series=[
                 SeriesBody(
@@ -289,10 +306,12 @@ def body_of(verdict: Verdict) -> SloBody:
         group=dict(verdict.group),
         objective=verdict.objective,
         window=format_duration(verdict.window),
+        unit=verdict.unit,
         good=verdict.good,
         bad=verdict.bad,
         excluded=verdict.excluded,
         total=verdict.total,
+        requests=_requests(verdict),
         sli=verdict.sli,
         cost=None if verdict.cost is None else _cost(verdict.cost),
         budget_remaining=verdict.budget_remaining,
@@ -311,6 +330,25 @@ def body_of(verdict: Verdict) -> SloBody:
         periods=[_period(each) for each in verdict.periods],
         causes=_causes(verdict.causes),
         at=format_instant(verdict.at),
+    )
+
+
+def _requests(verdict: Verdict) -> RequestsBody:
+    found = verdict.requests
+    if found is None:
+        return RequestsBody(
+            good=verdict.good,
+            bad=verdict.bad,
+            excluded=verdict.excluded,
+            unweighed=0,
+            heaviest=min(verdict.total, 1),
+        )
+    return RequestsBody(
+        good=found.total - found.bad,
+        bad=found.bad,
+        excluded=found.excluded,
+        unweighed=found.unweighed,
+        heaviest=found.heaviest,
     )
 
 

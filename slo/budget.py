@@ -11,7 +11,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Judged requests of one window: integers, so that any two sums of them agree."""
+    """Judged requests of one window, or their weights: integers, so that any two sums agree."""
 
     good: int = 0
     bad: int = 0
@@ -22,6 +22,20 @@ class Count:
 
     def __add__(self, other: Count) -> Count:
         return Count(self.good + other.good, self.bad + other.bad)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The requests behind weighted counts; `heaviest` is the weight of the heaviest judged one.
+
+    `unweighed` judged requests have no known weight and are in no sum of weights.
+    """
+
+    total: int = 0
+    bad: int = 0
+    heaviest: int = 0
+    excluded: int = 0
+    unweighed: int = 0
 
 
 def allowance(objective: float) -> float:

@@ -23,6 +23,7 @@ from slo.guard import (
     needed,
     newest,
     requests_per_hour,
+    told_by,
 )
 from slo.tiers import Tier
 from slo.verdict import TierVerdict
@@ -71,7 +72,9 @@ def judge_many(
     It burns when the long window says that it matters, the short one that it goes on, and the long
     one holds `min_bad` bad requests and more than bad luck explains (`slo.guard`). A sparse group
     is asked for its newest requests in place of a short window that holds hardly any; and `run`,
-    bad requests since its last good one, burns by itself while the long window has traffic.
+    bad requests since its last good one, burns by itself while the long window has traffic. Where
+    requests are weighed, it also does in a group that is not sparse, if nothing in the long window
+    has a weight: failures often have no tokens.
 
     `heard` is the share of a window in which its source was heard, where that is too little. What
     was missed is then taken as all good (does it burn even so?) and as all bad (may it burn?).
@@ -84,10 +87,10 @@ def judge_many(
     long_heard = np.full(long.total.shape, heard.get(tier.long, 1.0))
     enough = needed(per_hour)
 
-    told = (long.bad >= tier.min_bad) & (evidence(long.bad, long.total, objective) >= enough)
+    told = (long.bad_requests >= tier.min_bad) & (told_by(long, objective) >= enough)
     in_a_row = (
-        sparse
-        & (long.total > 0)
+        (sparse | (long.total == 0))  # all that came since the good ones weighs nothing
+        & (long.requests > 0)
         & (run >= tier.min_bad)
         & (evidence(run, run, objective) >= enough)
     )

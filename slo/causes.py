@@ -22,6 +22,7 @@ from slo.judged_rows import is_left_out
 from slo.model import Slo
 from slo.surges import read_surges
 from slo.verdict import Causes, Suspect, Verdict
+from slo.weighed import requests_sql
 from slo.windows import instant, nanoseconds
 from store.engine import Engine
 
@@ -140,10 +141,11 @@ SELECT group, dimension, value, toInt64(bad) AS bad, toInt64(total) AS total, to
   toInt64(sum(bad) OVER w) AS all_bad, toInt64(sum(total) OVER w) AS everything,
   toInt64(sum(ever) OVER w) AS everything_ever
 FROM (
-  SELECT group, d.1 AS dimension, d.2 AS value, countIf(burns AND is_bad) AS bad,
-    countIf(burns) AS total, count() AS ever
+  SELECT group, d.1 AS dimension, d.2 AS value, sumIf(b, burns) AS bad,
+    sumIf(n, burns) AS total, sum(n) AS ever
   FROM (
-    SELECT group, is_bad, ({burning}) AS burns, arrayJoin([{pairs}]) AS d FROM ({judged})
+    SELECT group, bad AS b, total AS n, ({burning}) AS burns, arrayJoin([{pairs}]) AS d
+    FROM ({judged})
   )
   GROUP BY group, dimension, value
 )
@@ -178,7 +180,7 @@ def _traces(
     unexplained = f" OR group NOT IN ({others})" if suspects else ""
     rows = engine.rows(f"""
 SELECT group, lower(hex(trace_id)) AS trace FROM ({judged})
-WHERE is_bad AND ({explained}{unexplained})
+WHERE is_bad = 1 AND ({explained}{unexplained})
 ORDER BY at DESC, trace LIMIT {_TRACES} BY group""")
     out: dict[Group, tuple[str, ...]] = defaultdict(tuple)
     for row in rows:
@@ -218,9 +220,9 @@ def _rank(suspect: Suspect) -> tuple[float, int]:
 
 def _by_minute(judged: str) -> str:
     return f"""
-SELECT group, toInt64(intDiv(at, 60000000000) * 60) AS minute, toInt64(countIf(is_bad)) AS bad,
-  toInt64(count()) AS total, sumMapIf(map(reason, toUInt64(1)), is_bad) AS reasons
-FROM ({judged}) GROUP BY group, minute"""
+SELECT group, toInt64(intDiv(at, 60000000000) * 60) AS minute, toInt64(sum(j.bad)) AS bad,
+  toInt64(sum(j.total)) AS total, sumMap(j.reasons) AS reasons
+FROM ({judged}) AS j GROUP BY group, minute"""
 
 
 def _pace(verdict: Verdict) -> float | None:
@@ -235,14 +237,23 @@ def _judged(
     window: timedelta,
     excluded: Sequence[Excluded],
 ) -> str:
-    """Select the judged requests of the groups, with every dimension."""
+    """Select the judged requests of the groups, with every dimension; bad and total are weights."""
     end = nanoseconds(now)
     start = end - window // timedelta(microseconds=1) * 1000
     wanted = ", ".join(map(_array, groups))
     left_out = "".join(f" AND NOT {is_left_out(each)}" for each in excluded if each.slo == slo.name)
+    if slo.is_weighted:
+        within = f"start > {instant(start)} AND start <= {instant(end)}"
+        requests = requests_sql([slo], "facts FINAL", within, ("trace_id", *DIMENSIONS))
+        return f"""
+SELECT {literal(slo.name)} AS slo, group, bad_requests AS is_bad, bad, good + bad AS total,
+  bad_reasons AS reasons, at, trace_id, {", ".join(DIMENSIONS)}
+FROM ({requests}) WHERE requests = 1 AND group IN ({wanted}){left_out}"""
     return f"""
 SELECT {literal(slo.name)} AS slo, j.2 AS group, j.3 >= {FIRST_BAD} AS is_bad,
-  {reason_sql([slo], "j.1", "j.3")} AS reason, at, trace_id, {", ".join(DIMENSIONS)}
+  toUInt64(is_bad) AS bad, toUInt64(1) AS total,
+  if(is_bad, map(assumeNotNull({reason_sql([slo], "j.1", "j.3")}), toUInt64(1)),
+    CAST(map(), 'Map(String, UInt64)')) AS reasons, at, trace_id, {", ".join(DIMENSIONS)}
 FROM (
   SELECT toUnixTimestamp64Nano(start) AS at, outcome, outcome_reason, trace_id,
     {", ".join(DIMENSIONS)}, arrayJoin({judgements_sql([slo])}) AS j

@@ -34,7 +34,8 @@ class Classes(Protocol):
 def judgements_sql(slos: Sequence[Classes]) -> str:
     """Write what every SLO makes of a fact: an array of (number from 1, group, judgement)."""
     each = (
-        f"(toUInt16({number}), {_group(slo)}, {_judgement(slo, number)})"
+        f"(toUInt16({number}), {group_sql(slo)}, "
+        f"{judgement_sql(slo.eligible, slo.good, str(number))})"
         for number, slo in enumerate(slos, start=1)
     )
     return f"[{', '.join(each)}]"
@@ -59,19 +60,25 @@ def reason_sql(slos: Sequence[Classes], number: str, judgement: str) -> str:
     )
 
 
-def _judgement(slo: Classes, number: int) -> str:
-    eligible = "" if slo.eligible is None else f"NOT {is_true(slo.eligible)}, {INELIGIBLE}, "
+def judgement_sql(
+    eligible: Expression | None, good: Sequence[Clause], name: str, first: int = 0
+) -> str:
+    """Write the judgement of one question; `name` makes its aliases its own.
+
+    `first` is how many clauses the SLO's other questions have before these.
+    """
+    asked = "" if eligible is None else f"NOT {is_true(eligible)}, {INELIGIBLE}, "
     clauses = ""
-    for position, clause in enumerate(slo.good):
-        met, code = f"met_{number}_{position}", FIRST_BAD + 2 * position
+    for position, clause in enumerate(good):
+        met, code = f"met_{name}_{position}", FIRST_BAD + 2 * (first + position)
         clauses += (
             f"(ifNull(toUInt8({to_sql(clause.expression)}), 2) AS {met}) = 0, {code}, "
             f"{met} = 2, {code + 1}, "
         )
-    return f"toUInt16(multiIf({eligible}outcome = 'excluded', {EXCLUDED}, {clauses}{GOOD}))"
+    return f"toUInt16(multiIf({asked}outcome = 'excluded', {EXCLUDED}, {clauses}{GOOD}))"
 
 
-def _group(slo: Classes) -> str:
+def group_sql(slo: Classes) -> str:
     """Write the group of a fact; an unknown member is ''."""
     if not slo.group_by:
         return "CAST([], 'Array(String)')"

@@ -26,6 +26,8 @@ from slo.window_counts import count_windows
 from store.engine import Engine
 
 REQUESTS = "tokenweir_slo_requests_total"
+WEIGHTS = "tokenweir_slo_weight_total"
+"""What SLOs count that weigh requests, in their unit."""
 RESULTS = ("good", "bad", "excluded")
 BORN_AT_ZERO = timedelta(minutes=1)
 """A new group shows zeros so long: increases are seen only by who has seen the value before."""
@@ -67,6 +69,7 @@ class RequestCounters(Collector):
         self._highest: dict[Key, tuple[int, int, int]] = {}
         self._born: dict[Key, datetime] = {}
         self._defined: dict[str, str] = {}
+        self._units: dict[str, str] = {}
         self._ahead: dict[Key, tuple[int, int, int]] = {}
         self._shown: dict[Key, Mapping[str, str]] = {}
         registry.register(self)
@@ -95,6 +98,7 @@ class RequestCounters(Collector):
         }  # fmt: skip
         self._defined |= {slo.name: slo.definition for slo in slos}
         with self._lock:
+            self._units = {slo.name: slo.unit for slo in slos if slo.is_weighted}
             self._shown = {
                 key: group for key, group in shown.items()
                 if key[0] in names and (key in found or key in self._highest)
@@ -111,18 +115,29 @@ class RequestCounters(Collector):
     def collect(self) -> Iterator[Metric]:
         now = self._now()
         self._asked = now
-        metric = Metric(
+        requests = Metric(
             REQUESTS.removesuffix("_total"),
             "Requests judged since the start, by SLO, group and result; never goes back.",
+            "counter",
+        )
+        weights = Metric(
+            WEIGHTS.removesuffix("_total"),
+            "Tokens, micro-dollars, ... of requests judged since the start; never goes back.",
             "counter",
         )
         with self._lock:
             for key, group in self._shown.items():
                 young = now - self._born[key] < BORN_AT_ZERO
+                unit = self._units.get(key[0])
+                metric, name = (requests, REQUESTS) if unit is None else (weights, WEIGHTS)
+                own = {"slo": key[0]} if unit is None else {"slo": key[0], "unit": unit}
                 for result, value in zip(RESULTS, self._highest[key], strict=True):
-                    labels = {"slo": key[0], **group, "result": result}
-                    metric.add_sample(REQUESTS, labels, 0 if young else value)
-        yield metric
+                    metric.add_sample(
+                        name, {**own, **group, "result": result}, 0 if young else value
+                    )
+        yield requests
+        if weights.samples:
+            yield weights
 
 
 def _each(

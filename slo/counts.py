@@ -23,7 +23,7 @@ from slo.completeness import (
     write_complete,
 )
 from slo.model import Slo
-from slo.recount import Buckets, from_facts, from_rows
+from slo.recount import Buckets, statements
 from slo.schema import TABLES
 from slo.settings import SloSettings
 from store.dialect import for_cluster
@@ -146,11 +146,9 @@ class SloCounts:
         finer = max((each for each in TABLES if each < step), default=None)
         finer_floor = None if finer is None else self._known()[finer].floor
         for buckets, rows_are_kept in _split(dirty, step, within, finer_floor):
-            if finer is not None and rows_are_kept:
-                statement = from_rows(step, finer, slos, buckets, version)
-            else:
-                statement = from_facts(step, slos, buckets, version)
-            self._engine.execute(statement)
+            source = finer if rows_are_kept else None
+            for statement in statements(step, source, slos, buckets, version):
+                self._engine.execute(statement)
 
     def _days(self) -> list[int]:
         """Name the days that have requests, by the second they begin: work is cut in days."""

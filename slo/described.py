@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from base.durations import format_duration
+from slo.composite import Composite, Kind
 from slo.expression_text import write
 from slo.model import Slo
 from slo.overrides import Override
 from slo.spending.model import CostSlo, Idle, usd
 from slo.tiers import Tier
+from slo.weight import Weight
 
 
 def describe(slo: Slo | CostSlo) -> dict[str, str]:
@@ -22,10 +24,14 @@ def describe(slo: Slo | CostSlo) -> dict[str, str]:
         "window": format_duration(slo.window),
         "group_by": ", ".join(slo.group_by),
         "calendar": ", ".join(f"{each.period} in {each.zone}" for each in slo.calendars),
-        "eligible": "" if slo.eligible is None else write(slo.eligible),
+        "eligible": "" if slo.eligible is None or slo.composite else write(slo.eligible),
         "description": slo.description,
     }
-    if slo.prometheus is None:
+    if slo.weight is not None:
+        said["weight"] = _weight(slo.weight)
+    if slo.composite is not None:
+        said |= _composite(slo.composite)
+    elif slo.prometheus is None:
         said |= {f"good.{clause.name}": write(clause.expression) for clause in slo.good}
     else:
         said |= _flat("prometheus", slo.prometheus.counted())
@@ -86,6 +92,22 @@ def _tier(tier: Tier) -> str:
         f"{tier.severity} at {tier.factor:.6g} over {format_duration(tier.long)} and "
         f"{format_duration(tier.short)}, {tier.min_bad} bad"
     )
+
+
+def _weight(weight: Weight) -> str:
+    return f"{write(weight.by)} in {weight.unit.name}"
+
+
+def _composite(composite: Composite) -> dict[str, str]:
+    """Say what each component asks too: it may change while its name stays."""
+    said: dict[str, str] = {}
+    for part in composite.parts:
+        path = f"composite.{composite.kind}.{part.name}"
+        said[path] = f"weight {part.factor}" if composite.kind is Kind.SUM else "asked"
+        said[f"{path}.eligible"] = "" if part.eligible is None else write(part.eligible)
+        said |= {f"{path}.good.{each.name}": write(each.expression) for each in part.good}
+        said[f"{path}.weight"] = "" if part.weight is None else _weight(part.weight)
+    return said
 
 
 def _flat(path: str, value: Any) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from base.errors import ConfigError
 from base.selfmon import Log
+from slo.components import with_components
 from slo.fields import Report
 from slo.located import Located, read_documents
 from slo.model import Slo
@@ -69,12 +70,10 @@ def read(paths: Sequence[Path | str]) -> Loaded:
                 )  # fmt: skip
     slos += openslo.finish()
     found = tuple(_without_twins(slos, report))
-    return Loaded(
-        tuple(each for each in found if isinstance(each, Slo)),
-        tuple(report.problems),
-        tuple(report.warnings),
-        tuple(each for each in found if isinstance(each, CostSlo)),
-    )
+    costs = tuple(each for each, _ in found if isinstance(each, CostSlo))
+    judged = [(each, at) for each, at in found if isinstance(each, Slo)]
+    made = tuple(with_components(judged, report, {each.name for each in costs}))
+    return Loaded(made, tuple(report.problems), tuple(report.warnings), costs)
 
 
 def read_document(document: Located, report: Report) -> Slo | CostSlo | None:
@@ -117,7 +116,7 @@ def _flat(document: Located) -> Iterable[Located]:
 
 def _without_twins(
     slos: list[tuple[Slo | CostSlo, Located]], report: Report
-) -> Iterator[Slo | CostSlo]:
+) -> Iterator[tuple[Slo | CostSlo, Located]]:
     first: dict[str, Located] = {}
     for slo, at in slos:
         if slo.name in first:
@@ -128,4 +127,4 @@ def _without_twins(
             )  # fmt: skip
         else:
             first[slo.name] = at
-            yield slo
+            yield slo, at

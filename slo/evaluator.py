@@ -9,12 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
-from slo.budget import Count, budget_remaining, sli, time_to_exhaustion
+from slo.budget import Count, Requests, budget_remaining, sli, time_to_exhaustion
 from slo.burn import NO_COUNT, burn_by_window, burn_rate, judge_many, verdicts_of
 from slo.calendar import Calendar
 from slo.causes import LONGEST, CauseFinder
 from slo.exclusion import Excluded, Exclusion, resolve
-from slo.guard import RUN_REACH, Tally
+from slo.guard import RUN_REACH, Behind, Tally
 from slo.liveness import Layer, deciding_layer, read_layers
 from slo.model import Slo
 from slo.outlook import Outlook
@@ -207,7 +207,9 @@ class Evaluator:
             annotations=_annotations(slo),
             periods=tuple(_period(each, slo, counts, now) for each in slo.calendars),
             bad_in_a_row=counts.run,
-            problem=problem,
+            problem=problem or _unweighed(slo, counts),
+            unit=slo.unit,
+            requests=counts.requests.get(slo.window, NO_REQUESTS) if slo.is_weighted else None,
         )
 
 
@@ -215,7 +217,7 @@ def judge_tiers(
     slo: Slo, groups: Sequence[GroupCounts], heard: Mapping[timedelta, float]
 ) -> list[tuple[TierVerdict, ...]]:
     """Hold every tier of an SLO against groups that it holds for; a tuple of verdicts for each."""
-    windows = {length: _tally(groups, length) for length in windows_of(slo)}
+    windows = {length: _tally(slo, groups, length) for length in windows_of(slo)}
     run = np.array([each.run for each in groups], np.int64)
     judged = (
         verdicts_of(tier, judge_many(tier, slo.objective, windows, run, heard))
@@ -270,13 +272,20 @@ def state_of(
     return State.EXHAUSTED if remaining <= 0 else State.OK
 
 
+NO_REQUESTS = Requests()
 _NOTHING = GroupCounts((), {}, 0, {})
+_MUCH_UNWEIGHED = 0.1
 
 
-def _tally(groups: Sequence[GroupCounts], length: timedelta) -> Tally:
+def _tally(slo: Slo, groups: Sequence[GroupCounts], length: timedelta) -> Tally:
     counts = [each.windows.get(length, NO_COUNT) for each in groups]
     bad = np.array([count.bad for count in counts], np.int64)
-    return Tally(bad, bad + np.array([count.good for count in counts], np.int64))
+    total = bad + np.array([count.good for count in counts], np.int64)
+    if not slo.is_weighted:
+        return Tally(bad, total)
+    found = [each.requests.get(length, NO_REQUESTS) for each in groups]
+    behind = np.array([(each.total, each.bad, each.heaviest) for each in found], np.int64)
+    return Tally(bad, total, Behind(*behind.T))
 
 
 def _complete(slo: Slo, counts: Mapping[timedelta, Count]) -> dict[timedelta, Count]:
@@ -304,6 +313,17 @@ def _period(calendar: Calendar, slo: Slo, counts: GroupCounts, now: datetime) ->
         excluded=excluded,
         sli=sli(count),
         budget_remaining=budget_remaining(count, slo.objective),
+    )
+
+
+def _unweighed(slo: Slo, counts: GroupCounts) -> str | None:
+    """Say that much of what was judged has no weight: a budget of the rest may look too good."""
+    behind = counts.requests.get(slo.window, NO_REQUESTS)
+    if behind.unweighed <= _MUCH_UNWEIGHED * behind.total:
+        return None
+    return (
+        f"{behind.unweighed:,} of {behind.total:,} judged requests have no known weight and are "
+        "in no sum: give them one, such as coalesce(completion_tokens, 100)"
     )
 
 

@@ -6,6 +6,16 @@ most exp(-evidence), the Chernoff bound of the binomial, which is exact for a ru
 request. A window is looked at once for each request, so evidence is enough when fewer than
 `FALSE_PAGES` such windows are expected in 30 days of the group's own traffic.
 
+Where requests weigh differently (tokens, dollars, several verdicts on one request), a few heavy
+ones may be half of a window. With w the heaviest request, W the weight of all and B that of the bad
+ones, at least B is bad with probability at most exp(-(W / w) KL(B / W || healthy)): a request of
+weight a <= w adds at most K(at) to the log of the moment generating function, K that of one that
+fails or not, and K(at) <= (a / w) K(wt) since K is convex and K(0) = 0; the rest is Chernoff's own
+proof. It also holds where a part of a request is bad, whose function lies below that of all or
+nothing, and where heavy requests fail more often than light ones: healthy is then the mean by
+weight, as the logarithm is concave. So weights speak as W / w requests of equal weight would. How
+often one looks, how many are few and what a run of failures says go by requests.
+
 Few requests are counted in events and not in minutes: the short window of a sparse group reaches
 back to its newest `FEW` requests, and a run of failures speaks whatever the windows hold.
 
@@ -45,13 +55,42 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Judged requests of one window, for each group or instant; `total` is good + bad."""
+    """Judged requests of one window, for each group or instant; `total` is good + bad.
+
+    Where requests are weighed, both are weights, and `behind` says what they are made of.
+    """
 
     bad: Ints
     total: Ints
+    behind: Behind | None = None
+
+    @property
+    def requests(self) -> Ints:
+        return self.total if self.behind is None else self.behind.requests
+
+    @property
+    def bad_requests(self) -> Ints:
+        return self.bad if self.behind is None else self.behind.bad_requests
 
 
-def evidence(bad: Ints, total: Ints, objective: float) -> Floats:
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The requests behind weights, for each group or instant, and the heaviest one's weight."""
+
+    requests: Ints
+    bad_requests: Ints
+    heaviest: Ints
+
+
+def told_by(tally: Tally, objective: float) -> Floats:
+    """Say in nats how little a healthy service explains a window."""
+    if tally.behind is None:
+        return evidence(tally.bad, tally.total, objective)
+    heaviest = np.maximum(tally.behind.heaviest, 1)
+    return evidence(tally.bad / heaviest, tally.total / heaviest, objective)
+
+
+def evidence(bad: Ints | Floats, total: Ints | Floats, objective: float) -> Floats:
     """Say in nats how little a healthy service explains so many bad requests; 0: easily."""
     healthy = HEALTHY * allowance(objective)
     share = bad / np.maximum(total, 1)
@@ -72,7 +111,7 @@ def requests_per_hour(windows: Mapping[timedelta, Tally], least: timedelta) -> F
 
     A service that fell silent is not a quiet one: its longer windows remember the traffic.
     """
-    rates = [windows[length].total / (length / _HOUR) for length in windows if length >= least]
+    rates = [windows[length].requests / (length / _HOUR) for length in windows if length >= least]
     return np.asarray(np.maximum.reduce(rates), np.float64)
 
 
@@ -94,7 +133,8 @@ def newest(
     known = np.full(total.shape, heard.get(lengths[-1], 1.0))
     for length in reversed(lengths[:-1]):
         tally = windows[length]
-        taken = tally.total >= FEW if length > short else (tally.total >= FEW) | ~sparse
+        enough = tally.requests >= FEW
+        taken = enough if length > short else enough | ~sparse
         bad, total = np.where(taken, tally.bad, bad), np.where(taken, tally.total, total)
         known = np.where(taken, heard.get(length, 1.0), known)
     return Tally(bad, total), known

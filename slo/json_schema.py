@@ -12,8 +12,10 @@ from typing import Any
 
 from slo.calendar import Period
 from slo.columns import GROUP_COLUMNS
+from slo.composite import HEAVIEST_PART, MOST_PARTS
 from slo.prometheus.selector import MOST_CHARACTERS
 from slo.spending.model import Idle, Per
+from slo.weight import UNITS
 
 FILE = Path(__file__).parent / "slo.schema.json"
 """The schema as it is shipped and served; `text` makes it."""
@@ -38,6 +40,8 @@ def schema() -> Schema:
             "group_by": _optional(_list(_text("A label's name.", pattern=_LABEL))),
             "eligible": {"type": "null"},
             "good": {"type": "null"},
+            "composite": {"type": "null"},
+            "weight": {"type": "null"},
         }}, {"properties": {
             "group_by": _optional(_list({"type": "string", "enum": list(GROUP_COLUMNS)})),
         }}), _where("cost", {"properties": {
@@ -69,6 +73,8 @@ def _fields() -> Schema:
         }),
         "group_by": {"description": "A budget for each value of these.", "default": []},
         "prometheus": _optional(_prometheus()),
+        "composite": _optional(_composite()),
+        "weight": _optional(_weight()),
         "eligible": _optional(_filter("Which requests are asked about; left out: all.")),
         "good": _optional({
             "description": "A filter, or named filters that must all hold.",
@@ -190,6 +196,49 @@ def _tier() -> Schema:
             "min_bad": _optional(_whole("Bad requests needed; left out: the SLO's.")),
         },
     }  # fmt: skip
+
+
+def _weight() -> Schema:
+    by = _text("A number over request facts, such as completion_tokens.", maxLength=4000)
+    return {
+        "description": "What a request counts as; left out: each counts as one.",
+        "anyOf": [
+            by,
+            {
+                "type": "object", "required": ["by"], "additionalProperties": False,
+                "properties": {
+                    "by": by,
+                    "unit": _optional({"type": "string", "enum": [*UNITS]}),
+                },
+            },
+        ],
+    }  # fmt: skip
+
+
+def _composite() -> Schema:
+    name = _text("An SLO over requests, of any file read along.")
+    factor = _whole("What its verdict weighs.") | {"maximum": HEAVIEST_PART}
+    names = _list(name) | {"minItems": 1, "maxItems": MOST_PARTS, "uniqueItems": True}
+    return {
+        "type": "object",
+        "description": "Made of other SLOs, in place of eligible and good.",
+        "oneOf": [
+            _either({"all": names}),
+            _either({"sum": {
+                "type": "object", "minProperties": 1, "maxProperties": MOST_PARTS,
+                "additionalProperties": factor,
+            }}),
+        ],
+    }  # fmt: skip
+
+
+def _either(needed: Schema) -> Schema:
+    return {
+        "type": "object",
+        "required": list(needed),
+        "properties": needed,
+        "additionalProperties": {"type": "null"},
+    }
 
 
 def _prometheus() -> Schema:

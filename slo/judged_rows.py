@@ -14,6 +14,7 @@ from slo.exclusion import Excluded
 from slo.model import Slo
 from slo.recount import of
 from slo.schema import TABLES
+from slo.weighed import COLUMNS, requests_sql
 from slo.windows import FACTS, NS, Span, instant, nanoseconds
 
 
@@ -25,9 +26,10 @@ def judged_rows(
 ) -> str:
     """Write a SELECT of slo, group, at (nanoseconds), good, bad, excluded, reasons, tail.
 
-    A row is a bucket or one request; `at` is its start, `tail` its bad requests after its last
-    good one (`slo.run`). `spans` must have been cut at the edges
-    of `excluded` (`edges_of`). `facts` is where requests are read from.
+    Where the SLOs weigh requests (all of them do, or none: `slo.weighed.alike`), the columns of
+    `slo.weighed` follow. A row is a bucket or one request; `at` is its start, `tail` its bad
+    requests after its last good one (`slo.run`). `spans` must have been cut at the edges of
+    `excluded` (`edges_of`). `facts` is where requests are read from.
     """
     sources = [
         _from_facts(slos, found, facts) if step == FACTS else _from_rows(slos, step, found)
@@ -35,7 +37,7 @@ def judged_rows(
         if found
     ]
     rows = " UNION ALL ".join(f"SELECT * FROM ({source})" for source in sources)
-    return _without(rows, excluded) if excluded else rows
+    return _without(slos, rows, excluded) if excluded else rows
 
 
 def edges_of(excluded: Sequence[Excluded]) -> set[int]:
@@ -43,15 +45,21 @@ def edges_of(excluded: Sequence[Excluded]) -> set[int]:
     return {nanoseconds(at) for each in excluded for span in each.spans for at in span}
 
 
-def _without(rows: str, excluded: Sequence[Excluded]) -> str:
+def _without(slos: Sequence[Slo], rows: str, excluded: Sequence[Excluded]) -> str:
     # Renamed within: an alias that is a column's name would be read in place of the column.
+    weighed, inner = "", ""
+    if slos[0].is_weighted:
+        inner = "".join(f", {name} AS weighed_{name}" for name in COLUMNS)
+        gone = {name: f"if(left_out, 0, weighed_{name})" for name in COLUMNS}
+        gone["excluded_requests"] = "weighed_excluded_requests + if(left_out, weighed_requests, 0)"
+        weighed = "".join(f", {value} AS {name}" for name, value in gone.items())
     return f"""
 SELECT slo, group, at, if(left_out, 0, g) AS good, if(left_out, 0, b) AS bad,
   x + if(left_out, g + b, 0) AS excluded, if(left_out, mapFilter((k, v) -> 0, r), r) AS reasons,
-  if(left_out, 0, t) AS tail
+  if(left_out, 0, t) AS tail{weighed}
 FROM (
   SELECT slo, group, at, good AS g, bad AS b, excluded AS x, reasons AS r,
-    tail AS t, ({" OR ".join(map(is_left_out, excluded))}) AS left_out
+    tail AS t{inner}, ({" OR ".join(map(is_left_out, excluded))}) AS left_out
   FROM ({rows})
 )"""
 
@@ -75,7 +83,7 @@ def _from_rows(slos: Sequence[Slo], step: timedelta, spans: Sequence[Span]) -> s
     )
     return f"""
 SELECT toString(slo) AS slo, group, toInt64(toUInt32(bucket)) * {NS} AS at, good, bad, excluded,
-  bad_reasons AS reasons, tail
+  bad_reasons AS reasons, tail{_weighed(slos)}
 FROM {TABLES[step]} FINAL
 WHERE {of(slos)} AND ({inside})"""
 
@@ -85,6 +93,11 @@ def _from_facts(slos: Sequence[Slo], spans: Sequence[Span], facts: str) -> str:
         f"(start >= {instant(start)} AND start < {instant(end)})" for start, end in spans
     )
     names = f"[{', '.join(literal(slo.name) for slo in slos)}]"
+    if slos[0].is_weighted:
+        return f"""
+SELECT {names}[number] AS slo, group, at, good, bad, excluded, bad_reasons AS reasons,
+  tail{_weighed(slos)}
+FROM ({requests_sql(slos, facts, inside)})"""
     reason = reason_sql(slos, "j.1", "j.3")
     return f"""
 SELECT {names}[j.1] AS slo, j.2 AS group, at, toUInt64(j.3 = {GOOD}) AS good,
@@ -98,3 +111,7 @@ FROM (
   FROM {facts} WHERE {inside}
 )
 WHERE j.3 != {INELIGIBLE}"""
+
+
+def _weighed(slos: Sequence[Slo]) -> str:
+    return "".join(f", {name}" for name in COLUMNS) if slos[0].is_weighted else ""

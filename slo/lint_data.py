@@ -32,6 +32,7 @@ from slo.lint import Finding, Level, Places, minutes, place, variants_of
 from slo.model import Slo
 from slo.outage import time_to_fire
 from slo.tiers import Tier
+from slo.weight import weight_sql
 from store.engine import Engine
 
 MOST_VALUES = 200
@@ -41,7 +42,10 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(slots=True)
 class Seen:
-    """What requests show of one SLO. `met`, `undecided`: by clause, of judged requests."""
+    """What requests show of one SLO. `met`, `undecided`: by clause, of judged requests.
+
+    Of those `unweighed` have no known weight, and `weightless` one that is rounded to 0.
+    """
 
     requests: int = 0
     eligible: int = 0
@@ -50,6 +54,8 @@ class Seen:
     good_anywhere: int = 0
     met: list[int] = field(default_factory=list)
     undecided: list[int] = field(default_factory=list)
+    unweighed: int = 0
+    weightless: int = 0
 
 
 class Sightings:
@@ -68,8 +74,8 @@ class Sightings:
     def look(self, engine: Engine, facts: str) -> None:
         """Count one batch; `facts` is where it is read from."""
         wanted: list[str] = ["count()"]
-        for slo in self._slos:
-            wanted += _counts(slo)
+        for number, slo in enumerate(self._slos):
+            wanted += _counts(slo, f"w{number}")
         wanted += [
             f"countIf(ifNull({COLUMNS[column].sql} = {literal(value)}, 0))"
             for column, value in self._values
@@ -89,6 +95,9 @@ class Sightings:
             clauses = [(next(numbers), next(numbers)) for _ in slo.good]
             seen.met = _sums(seen.met, [met for met, _ in clauses])
             seen.undecided = _sums(seen.undecided, [undecided for _, undecided in clauses])
+            if slo.weight is not None:
+                seen.unweighed += next(numbers)
+                seen.weightless += next(numbers)
         for pair in self._values:
             self.occurs[pair] += next(numbers)
         for name in self._columns:
@@ -107,8 +116,10 @@ def check_data(slos: Sequence[Slo], sightings: Sightings, history: History | Non
     places = Places(slos)
     found: list[Finding] = []
     for slo in slos:
-        found += _filters(slo, sightings.seen[slo.name], places)
-        found += _values(slo, sightings, places)
+        if slo.composite is None:  # else its components have been looked at
+            found += _filters(slo, sightings.seen[slo.name], places)
+            found += _values(slo, sightings, places)
+        found += _weights(slo, sightings.seen[slo.name], places)
         if history is not None:
             rates: dict[int, dict[Group, float]] = defaultdict(dict)
             for group, rate in _rates(slo, history).items():
@@ -146,10 +157,12 @@ def _columns(slo: Slo) -> set[str]:
     expressions = [clause.expression for clause in slo.good]
     if slo.eligible is not None:
         expressions.append(slo.eligible)
+    if slo.weight is not None:
+        expressions.append(slo.weight.by)
     return set().union(*(columns_of(each) for each in expressions), slo.group_by)
 
 
-def _counts(slo: Slo) -> Iterator[str]:
+def _counts(slo: Slo, alias: str) -> Iterator[str]:
     eligible = "1" if slo.eligible is None else is_true(slo.eligible)
     judged = f"({eligible}) AND ifNull(outcome != 'excluded', 1)"
     good = " AND ".join(is_true(clause.expression) for clause in slo.good)
@@ -160,6 +173,10 @@ def _counts(slo: Slo) -> Iterator[str]:
     for clause in slo.good:
         yield f"countIf({judged} AND {is_true(clause.expression)})"
         yield f"countIf({judged} AND ({to_sql(clause.expression)}) IS NULL)"
+    if slo.weight is not None:
+        is_known, weight = weight_sql(slo.weight, alias)
+        yield f"countIf({judged} AND {is_known} = 0)"
+        yield f"countIf({judged} AND {alias}_known = 1 AND {weight} = 0)"
 
 
 def _filters(slo: Slo, seen: Seen, places: Places) -> Iterator[Finding]:
@@ -208,6 +225,25 @@ def _filters(slo: Slo, seen: Seen, places: Places) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _weights(slo: Slo, seen: Seen, places: Places) -> Iterator[Finding]:
+    if slo.weight is None or not seen.judged:
+        return
+    if seen.unweighed > _MUCH_UNKNOWN * seen.judged:
+        yield places.finding(
+            slo, "weight-unknown", Level.WARNING,
+            f"{seen.unweighed / seen.judged:.0%} of {seen.judged:,} judged requests have no known "
+            "weight and are in no sum: if they are the failed ones, an outage does not weigh",
+            "write coalesce(…, what such a request weighs)", "weight",
+        )  # fmt: skip
+    if seen.weightless > _MUCH_UNKNOWN * seen.judged:
+        yield places.finding(
+            slo, "weight-zero", Level.WARNING,
+            f"{seen.weightless / seen.judged:.0%} of {seen.judged:,} judged requests weigh 0 "
+            f"{slo.unit}: they spend no budget when they are bad",
+            "weigh what they cost too, or take a finer unit", "weight",
+        )  # fmt: skip
+
+
 def _values(slo: Slo, sightings: Sightings, places: Places) -> Iterator[Finding]:
     if not sightings.seen[slo.name].requests:
         return
@@ -244,6 +280,8 @@ def _where(slo: Slo, column: str, value: str | None = None) -> tuple[str, ...]:
     clause = next((each for each in slo.good if reads(each.expression)), None)
     if clause is not None:
         return ("good", clause.name)
+    if slo.weight is not None and column in columns_of(slo.weight.by):
+        return ("weight",)
     return ("group_by",) if column in slo.group_by else ()
 
 
@@ -341,8 +379,8 @@ def _rates(slo: Slo, history: History) -> dict[Group, float]:
     found: dict[Group, float] = {}
     for group in history.groups(slo):
         cells = history.of(slo, group)
-        if cells is not None and cells.total[-1]:
-            found[group] = int(cells.total[-1]) / max(seconds, 1.0)
+        if cells is not None and cells.requests[-1]:
+            found[group] = int(cells.requests[-1]) / max(seconds, 1.0)
     return found
 
 

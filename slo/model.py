@@ -13,11 +13,13 @@ from typing import Any
 
 from slo.calendar import Calendar
 from slo.compile import to_sql
+from slo.composite import Composite, Kind, Part
 from slo.expression import Expression
 from slo.overrides import Chooser, Group, Override
 from slo.parse import Clause
 from slo.prometheus.sli import PrometheusSli
 from slo.tiers import Tier
+from slo.weight import REQUESTS, VERDICTS, Weight
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,10 @@ class Slo:
 
     `window` is the rolling one; `calendars` are judged beside it. `eligible` says which requests
     are asked about (None: all); a request is good when every clause of `good` is true. With
-    `prometheus` its events are not requests that were seen here, and both are empty. `overrides`
-    say what holds for some of the groups instead of `objective` and `tiers`; the first that matches
-    does. Ask `for_group` before judging one.
+    `prometheus` its events are not requests that were seen here, and both are empty. Each request
+    counts as one, or as its `weight`. With `composite`, `eligible` and `good` are what its
+    components ask together. `overrides` say what holds for some of the groups instead of
+    `objective` and `tiers`; the first that matches does. Ask `for_group` before judging one.
     """
 
     name: str
@@ -45,6 +48,8 @@ class Slo:
     calendars: tuple[Calendar, ...] = ()
     prometheus: PrometheusSli | None = None
     overrides: tuple[Override, ...] = ()
+    weight: Weight | None = None
+    composite: Composite | None = None
 
     @cached_property
     def variants(self) -> tuple[Slo, ...]:
@@ -93,6 +98,27 @@ class Slo:
     def _chooser(self) -> Chooser:
         return Chooser(self.group_by, self.overrides)
 
+    @property
+    def questions(self) -> tuple[Part, ...]:
+        """List what is asked of a request: one question, or in a sum one for each component."""
+        if self.composite is not None and self.composite.kind is Kind.SUM:
+            return self.composite.parts
+        return (Part(self.name, 1, self.eligible, self.good, self.weight),)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Say whether a request may count as more or less than one."""
+        is_sum = self.composite is not None and self.composite.kind is Kind.SUM
+        return self.weight is not None or is_sum
+
+    @property
+    def unit(self) -> str:
+        """Name what good, bad and excluded count."""
+        weights = [part.weight for part in self.questions if part.weight is not None]
+        if weights:
+            return weights[0].unit.counted
+        return VERDICTS if self.is_weighted else REQUESTS
+
     @cached_property
     def definition(self) -> str:
         """Name what is counted by 16 hex digits.
@@ -107,5 +133,18 @@ class Slo:
         }
         if self.prometheus is not None:
             counted = {"prometheus": self.prometheus.counted(), "group_by": self.group_by}
+        if self.is_weighted:
+            counted["weights"] = [
+                [part.factor, _counted(part.weight), _filters(part)] for part in self.questions
+            ]
         text = json.dumps(counted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _counted(weight: Weight | None) -> list[Any] | None:
+    return None if weight is None else [to_sql(weight.by), weight.unit.scale]
+
+
+def _filters(part: Part) -> list[Any]:
+    eligible = None if part.eligible is None else to_sql(part.eligible)
+    return [eligible, [[clause.name, to_sql(clause.expression)] for clause in part.good]]

@@ -1,4 +1,7 @@
-"""The native SLO document: `kind: slo`, one short YAML mapping."""
+"""The native SLO document: `kind: slo`, one short YAML mapping.
+
+The components of a composite are only named here; `slo.components` looks them up.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from slo.checks import (
     read_group_by,
     warn_of_failures_that_pass,
 )
+from slo.counted import read_composite, read_weight
 from slo.fields import Fields, Report
 from slo.located import Located
 from slo.model import Slo
@@ -42,9 +46,11 @@ def read_native(document: Located, report: Report) -> Slo | None:
     calendars = calendars_of(fields)
     from_prometheus = fields.at.get("prometheus") is not None
     prometheus = read_prometheus(fields)
+    composite, weight = read_composite(fields), read_weight(fields)
     group_by = (read_labels if from_prometheus else read_group_by)(fields, "group_by")
-    eligible = None if from_prometheus else expression_of(fields, "eligible", parse_filter)
-    good = () if from_prometheus else good_of(fields)
+    asks = not from_prometheus and fields.at.get("composite") is None
+    eligible = expression_of(fields, "eligible", parse_filter) if asks else None
+    good = good_of(fields) if asks else ()
     min_bad = read_min_bad(fields)
     description = fields.text("description") or ""
     labels, annotations = fields.texts("labels"), fields.texts("annotations")
@@ -54,7 +60,7 @@ def read_native(document: Located, report: Report) -> Slo | None:
     fields.refuse_unknown(("eligible", "good"))
     if len(report.problems) > before or objective is None:
         return None
-    if prometheus is None:
+    if asks:
         warn_of_failures_that_pass(good, eligible, fields)
     return Slo(
         name=str(name),
@@ -71,6 +77,8 @@ def read_native(document: Located, report: Report) -> Slo | None:
         calendars=calendars,
         prometheus=prometheus,
         overrides=overrides,
+        weight=weight,
+        composite=composite,
     )
 
 

@@ -84,9 +84,9 @@ class Outlook:
         )
         return {
             group: forecast(
-                past_of(series, start, now, step),
+                past_of(series, start, now, step, request_weight(wanted[group])),
                 now,
-                Count(wanted[group].good, wanted[group].bad),
+                spent_of(wanted[group]),
                 wanted[group].objective or slo.objective,
                 slo.window,
             )
@@ -106,8 +106,30 @@ def lookback_of(window: timedelta) -> timedelta:
     return max(window + step, min(timedelta(days=31), _LOOKED_BACK * step))
 
 
-def past_of(series: Series, start: datetime, now: datetime, step: timedelta) -> Past:
-    """Lay a series out step by step, from the first whole step to the one that holds now."""
+def request_weight(verdict: Verdict) -> float:
+    """Say what a request weighs on average: a forecast counts as if each weighed the same.
+
+    What is rare must look rare: a million tokens may be a hundred requests.
+    """
+    if verdict.requests is None or not verdict.requests.total:
+        return 1.0
+    return max(verdict.total / verdict.requests.total, 1.0)
+
+
+def spent_of(verdict: Verdict) -> Count:
+    each = request_weight(verdict)
+    if each == 1:
+        return Count(verdict.good, verdict.bad)
+    return Count(round(verdict.good / each), round(verdict.bad / each))
+
+
+def past_of(
+    series: Series, start: datetime, now: datetime, step: timedelta, each: float = 1.0
+) -> Past:
+    """Lay a series out step by step, from the first whole step to the one that holds now.
+
+    `each` is what a request weighs; what is rounded off one step is in the next.
+    """
     size = round(step.total_seconds())
     first = -(-int(start.timestamp()) // size)
     last = int(now.timestamp()) // size
@@ -116,7 +138,9 @@ def past_of(series: Series, start: datetime, now: datetime, step: timedelta) -> 
         place = int(at.replace(tzinfo=UTC).timestamp()) // size - first
         if 0 <= place < good.size:
             good[place], bad[place] = each_good, each_bad
-    return Past(step, good, bad)
+    if each != 1:
+        good, bad = (np.diff(np.rint(np.cumsum(n) / each), prepend=0.0) for n in (good, bad))
+    return Past(step, good.astype(np.int64), bad.astype(np.int64))
 
 
 def _is_wanted(verdict: Verdict) -> bool:

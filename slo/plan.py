@@ -53,6 +53,7 @@ WORSE = frozenset({Effect.FIRES, Effect.EXHAUSTS, Effect.SPENDS, Effect.RAISES})
 class Standing:
     """How a group stands under one document; `burning` names the tiers that burn now."""
 
+    unit: str
     count: Count
     excluded: int
     sli: float | None
@@ -181,6 +182,7 @@ def _standing(slo: Slo, group: Group, now: History, silence: Silence) -> Standin
     burning = [tier for tier, burns in zip(slo.tiers, change.sight.burning, strict=True) if burns]
     severity = max((tier.severity for tier in burning), key=_RANK.__getitem__, default=None)
     return Standing(
+        slo.unit,
         count,
         excluded,
         sli(count),

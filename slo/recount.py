@@ -1,5 +1,6 @@
 """The statements that write count rows anew. Pure.
 
+SLOs that count requests and SLOs that weigh them (`slo.weighed`) have statements of their own.
 Each is one INSERT: a tombstone for every row that exists in the buckets, then the rows that are
 true now, at the next higher version. Rows of one table are made from facts, or from the rows of a
 finer table.
@@ -7,7 +8,7 @@ finer table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from slo.compile import literal
 from slo.model import Slo
 from slo.run import run_sql
 from slo.schema import TABLES
+from slo.weighed import COLUMNS, HEAVIEST, SUMMED, alike, requests_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,44 @@ class Buckets:
     only: tuple[int, ...] | None = None
 
 
-def from_facts(step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int) -> str:
+def statements(
+    step: timedelta,
+    finer: timedelta | None,
+    slos: Sequence[Slo],
+    buckets: Buckets,
+    version: int,
+) -> Iterator[str]:
+    """Write the rows of some buckets anew, from those of a finer table or (None) from facts."""
+    for some in alike(slos):
+        if finer is not None:
+            yield _from_rows(step, finer, some, buckets, version)
+        elif some[0].is_weighted:
+            yield _weighed_facts(step, some, buckets, version)
+        else:
+            yield _from_facts(step, some, buckets, version)
+
+
+def of(slos: Sequence[Slo]) -> str:
+    """Write the condition that a count row belongs to one of these SLOs."""
+    names = ", ".join(literal(slo.name) for slo in slos)
+    definitions = ", ".join(literal(slo.definition) for slo in slos)
+    return f"slo IN ({names}) AND definition IN ({definitions})"
+
+
+def run_of_rows(slos: Sequence[Slo], row: str, at: str, condition: str = "1") -> str:
+    """Write `slo.run` over rows of count tables; `row` is their prefix, such as `f.`.
+
+    Of weighted requests a run holds those of which every answer is bad: all but those of a row
+    that come before its tail.
+    """
+    if slos[0].is_weighted:
+        good, bad = f"({row}requests - {row}tail)", f"{row}requests"
+    else:
+        good, bad = f"{row}good", f"{row}bad"
+    return run_sql(at, good, bad, f"{row}tail", condition)
+
+
+def _from_facts(step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int) -> str:
     size = round(step.total_seconds())
     counted = f"""
 SELECT {_one_of([slo.name for slo in slos])} AS slo,
@@ -56,7 +95,25 @@ GROUP BY bucket, number, group"""
     return _replacing(step, slos, buckets, version, counted)
 
 
-def from_rows(
+def _weighed_facts(step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int) -> str:
+    size = round(step.total_seconds())
+    bucket = f"toDateTime(intDiv(at, {size}000000000) * {size}, 'UTC')"
+    requests = requests_sql(slos, "facts FINAL", _started_within(buckets))
+    counted = f"""
+SELECT {_one_of([slo.name for slo in slos])} AS slo,
+  {_one_of([slo.definition for slo in slos])} AS definition, bucket, group,
+  sum(r.good) AS good, sum(r.bad) AS bad, sum(r.excluded) AS excluded,
+  sumMap(r.bad_reasons) AS bad_reasons, sumMap(r.excluded_reasons) AS excluded_reasons,
+  toUInt64(arrayCount(x -> x > (maxIf(at, r.requests > r.tail) AS last_good),
+    groupArrayIf(at, r.tail > 0))) AS tail{_requests("r.")}
+FROM (
+  SELECT *, {bucket} AS bucket FROM ({requests}) WHERE 1{_only(f"toUInt32({bucket})", buckets)}
+) AS r
+GROUP BY bucket, number, group"""
+    return _replacing(step, slos, buckets, version, counted)
+
+
+def _from_rows(
     step: timedelta, finer: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int
 ) -> str:
     size = round(step.total_seconds())
@@ -65,29 +122,30 @@ def from_rows(
 SELECT slo, definition, toDateTime({whole}, 'UTC') AS whole_bucket, group,
   sum(f.good) AS good, sum(f.bad) AS bad, sum(f.excluded) AS excluded,
   sumMap(f.bad_reasons) AS bad_reasons, sumMap(f.excluded_reasons) AS excluded_reasons,
-  {run_sql("f.bucket", "f.good", "f.bad", "f.tail")} AS tail
+  {run_of_rows(slos, "f.", "f.bucket")} AS tail{_requests("f.") if slos[0].is_weighted else ""}
 FROM {TABLES[finer]} AS f FINAL
 WHERE {of(slos)} AND {_within("f.bucket", buckets)}{_only(whole, buckets)}
 GROUP BY slo, definition, whole_bucket, group"""
     return _replacing(step, slos, buckets, version, counted)
 
 
-def of(slos: Sequence[Slo]) -> str:
-    """Write the condition that a count row belongs to one of these SLOs."""
-    names = ", ".join(literal(slo.name) for slo in slos)
-    definitions = ", ".join(literal(slo.definition) for slo in slos)
-    return f"slo IN ({names}) AND definition IN ({definitions})"
+def _requests(row: str) -> str:
+    """Add up the requests behind weights."""
+    sums = "".join(f", sum({row}{name}) AS {name}" for name in SUMMED)
+    return f"{sums}, max({row}{HEAVIEST}) AS {HEAVIEST}"
 
 
 def _replacing(
     step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int, counted: str
 ) -> str:
     table = TABLES[step]
+    more = COLUMNS if slos[0].is_weighted else ()
+    nothing = "".join(", toUInt64(0)" for _ in more)
     return f"""
 INSERT INTO {table} (slo, definition, bucket, group, good, bad, excluded, bad_reasons,
-  excluded_reasons, tail, version, deleted)
+  excluded_reasons, tail{"".join(f", {name}" for name in more)}, version, deleted)
 SELECT slo, definition, bucket, group, toUInt64(0), toUInt64(0), toUInt64(0),
-  CAST(map(), 'Map(String, UInt64)'), CAST(map(), 'Map(String, UInt64)'), toUInt64(0),
+  CAST(map(), 'Map(String, UInt64)'), CAST(map(), 'Map(String, UInt64)'), toUInt64(0){nothing},
   toUInt64({2 * version}), toUInt8(1)
 FROM {table} FINAL
 WHERE {of(slos)} AND {_within("bucket", buckets)}{_only("toUInt32(bucket)", buckets)}

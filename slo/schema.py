@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from itertools import pairwise
 
 from slo.prometheus import tables as prometheus_tables
 from store.dialect import for_cluster
@@ -28,6 +29,17 @@ _TAIL = "tail UInt64 DEFAULT if(good = 0, bad, 0) CODEC(ZSTD(1))"
 it only where none was good."""
 
 
+_REQUESTS = (
+    "requests UInt64 DEFAULT good + bad CODEC(ZSTD(1))",
+    "bad_requests UInt64 DEFAULT bad CODEC(ZSTD(1))",
+    "excluded_requests UInt64 DEFAULT excluded CODEC(ZSTD(1))",
+    "unweighed UInt64 CODEC(ZSTD(1))",
+    "heaviest UInt64 DEFAULT good + bad > 0 CODEC(ZSTD(1))",
+)
+"""The requests behind the weights of an SLO that weighs them (`slo.weighed`). Of the others they
+say what good, bad and excluded say, and are not read."""
+
+
 def _counts(table: str) -> str:
     return f"""
 CREATE TABLE IF NOT EXISTS {table} (
@@ -41,6 +53,7 @@ CREATE TABLE IF NOT EXISTS {table} (
   bad_reasons Map(String, UInt64) CODEC(ZSTD(1)),
   excluded_reasons Map(String, UInt64) CODEC(ZSTD(1)),
   {_TAIL},
+  {", ".join(_REQUESTS)},
   version UInt64 CODEC(Delta, ZSTD(1)),
   deleted UInt8
 ) ENGINE = ReplacingMergeTree(version, deleted)
@@ -69,6 +82,8 @@ def create(engine: Engine) -> None:
     for statement in (*map(_counts, TABLES.values()), _BUILT, _COMPLETE):
         engine.execute(for_cluster(statement, engine.cluster))
     for table in TABLES.values():
-        added = f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {_TAIL} AFTER excluded_reasons"
-        engine.execute(for_cluster(added, engine.cluster))
+        for before, column in pairwise(("excluded_reasons", _TAIL, *_REQUESTS)):
+            after = before.partition(" ")[0]
+            added = f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} AFTER {after}"
+            engine.execute(for_cluster(added, engine.cluster))
     prometheus_tables.create(engine)

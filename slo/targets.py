@@ -78,9 +78,12 @@ class Targets:
 
 
 def targets_of(slo: Slo) -> Targets:
-    """Read the limits in the clauses of `good`; of two for a metric, the one of lower base."""
+    """Read the limits in the clauses of `good`; of two for a metric, the one of lower base.
+
+    A composite has none: its components ask for their own.
+    """
     limits: dict[str, Limit] = {}
-    for clause in slo.good:
+    for clause in slo.good if slo.composite is None else ():
         for part in _parts(clause.expression):
             for metric, limit in _limit(part):
                 known = limits.get(metric)

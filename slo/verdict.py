@@ -12,7 +12,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
+from slo.budget import Requests
 from slo.forecast import Forecast
+from slo.weight import REQUESTS
 
 Severity = Literal["page", "ticket"]
 
@@ -150,9 +152,11 @@ class Causes:
 class Verdict:
     """Counts are of the budget window; `burn` is keyed by window as people write it ("5m").
 
+    `unit` names what they count; where that is not requests, `requests` are those behind them.
     `bad_in_a_row` counts the bad requests that started after the last good one. `problem` says why
-    the counts may lack something, for SLOs whose events are asked for elsewhere. An SLO about cost
-    has no objective and no SLI: its budget is dollars, its burn what was spent over what may be.
+    the counts may lack something: events are asked for elsewhere, or much has no known weight. An
+    SLO about cost has no objective and no SLI: its budget is dollars, its burn what was spent over
+    what may be.
     """
 
     slo: str
@@ -180,6 +184,8 @@ class Verdict:
     causes: Causes | None = None  # of a burning one
     problem: str | None = None
     cost: CostVerdict | None = None
+    unit: str = REQUESTS
+    requests: Requests | None = None
 
     @property
     def total(self) -> int:

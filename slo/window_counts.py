@@ -7,15 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from slo.budget import Count
+from slo.budget import Count, Requests
 from slo.completeness import read_complete
 from slo.exclusion import Excluded
 from slo.judged_rows import edges_of, judged_rows
 from slo.model import Slo
 from slo.prometheus.buckets import all_written, without_facts
-from slo.run import run_sql
+from slo.recount import run_of_rows
+from slo.weighed import alike
 from slo.windows import Cut, cut, nanoseconds
 from store.engine import Engine
+
+_REQUESTS = {
+    "n": ("sumIf", "requests"),
+    "nb": ("sumIf", "bad_requests"),
+    "h": ("maxIf", "heaviest"),
+    "nx": ("sumIf", "excluded_requests"),
+    "u": ("sumIf", "unweighed"),
+}
+"""By the order of `Requests`: short name, how it adds up, column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,8 @@ class GroupCounts:
     """One group: a count per window; excluded and reasons are of the longest window.
 
     `periods` holds what was counted since an instant: (judged, excluded). `run` is how many bad
-    requests started after the last good one, within the reach that was asked for.
+    requests started after the last good one, within the reach that was asked for. Of an SLO that
+    weighs requests the counts are weights, and `requests` those behind them, for each window.
     """
 
     group: tuple[str, ...]
@@ -32,6 +43,7 @@ class GroupCounts:
     bad_reasons: Mapping[str, int]
     periods: Mapping[datetime, tuple[Count, int]] = field(default_factory=dict)
     run: int = 0
+    requests: Mapping[timedelta, Requests] = field(default_factory=dict)
 
 
 def count_windows(
@@ -56,9 +68,9 @@ def count_windows(
     complete, edges = read_complete(engine), edges_of(excluded)
     found: dict[str, list[GroupCounts]] = defaultdict(list)
     from_facts = [slo for slo in slos if slo.prometheus is None]
-    if from_facts:
+    for some in alike(from_facts):
         pieces = cut(now, {*ordered, reach}, complete, since=instants, edges=edges)
-        _count(engine, from_facts, ordered, instants, reach, pieces, excluded, found)
+        _count(engine, some, ordered, instants, reach, pieces, excluded, found)
     from_prometheus = [slo for slo in slos if slo.prometheus is not None]
     if from_prometheus:
         written = all_written(complete)
@@ -99,6 +111,12 @@ def _count(
                     for number, instant in enumerate(instants)
                 },
                 run=columns["run"][row],
+                requests={
+                    length: Requests(*(columns[f"{name}{number}"][row] for name in _REQUESTS))
+                    for number, length in enumerate(ordered)
+                }
+                if slos[0].is_weighted
+                else {},
             )
         )
 
@@ -121,9 +139,15 @@ def _query(
         for number, instant in enumerate(instants)
         for name, what in (("pg", "good"), ("pb", "bad"), ("px", "excluded"))
     ]
+    if slos[0].is_weighted:
+        sums += [
+            f"{how}({column}, at >= {pieces.starts[length]}) AS {name}{number}"
+            for number, length in enumerate(lengths)
+            for name, (how, column) in _REQUESTS.items()
+        ]
     first = min(pieces.starts.values())
     return f"""
 SELECT slo, group, {", ".join(sums)}, sumIf(excluded, at >= {first}) AS x,
   sumMapIf(reasons, at >= {first}) AS r,
-  {run_sql("at", "good", "bad", "tail", f"at >= {pieces.starts[reach]}")} AS run
+  {run_of_rows(slos, "", "at", f"at >= {pieces.starts[reach]}")} AS run
 FROM ({judged_rows(slos, pieces.spans, excluded)}) GROUP BY slo, group ORDER BY slo, group"""

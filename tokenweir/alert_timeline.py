@@ -193,6 +193,7 @@ class AlertTimeline:
             expires_in=None,
             labels=slo.labels,
             annotations=slo.annotations,
+            unit=slo.unit,
         )
 
     @staticmethod

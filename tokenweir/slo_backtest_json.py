@@ -35,6 +35,7 @@ def report_json(
             {
                 "slo": each.slo.name,
                 "group": backtest.members(each.slo, final.group),
+                "unit": each.slo.unit,
                 "good": final.count.good,
                 "bad": final.count.bad,
                 "excluded": final.excluded,

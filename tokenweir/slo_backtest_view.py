@@ -17,6 +17,7 @@ from slo.backtest.history import History
 from slo.model import Slo
 from slo.plan import unjudged_of
 from slo.spending.model import CostSlo
+from slo.weight import REQUESTS
 from tokenweir.slo_backtest import Alert, Backtest, Final, Outcome, totals
 
 MOST_ALERTS = 40
@@ -169,7 +170,7 @@ def _budgets(backtest: Backtest, outcomes: Sequence[Outcome]) -> Table:
     for slo, final in every[:MOST_CHARTS]:
         points = [left for _, left in backtest.budget(slo, final.group, CHART_POINTS)]
         shown.add_row(
-            escape(slo.name),
+            escape(slo.name if slo.unit == REQUESTS else f"{slo.name} ({slo.unit})"),
             escape(_group(backtest, slo, final.group)),
             f"{final.count.good:,}",
             f"{final.count.bad:,}",

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from base.errors import ConfigError
-from slo.documents import Loaded, read
-from slo.export import apart, to_openslo, to_rules
+from slo.documents import read
+from slo.export import apart, to_openslo, to_rules, why_not
 from slo.imports.text import as_yaml
 from slo.located import read_documents
+from slo.model import Slo
 
 FORMATS = ("prometheus", "openslo")
 
@@ -30,16 +31,33 @@ def export_slos(files: Sequence[Path], form: str) -> tuple[str, list[str]]:
             "no SLO to export: name files or folders of SLO documents"
             + (", other than those about cost" if found.costs else "")
         )
+    refused = {slo.name: said for slo in found.slos if (said := _counted_otherwise(slo, form))}
+    notes = [f"slo {name!r} is left out: it {said}" for name, said in refused.items()]
+    slos = [slo for slo in found.slos if slo.name not in refused]
+    if not slos:
+        raise ConfigError("\n".join(notes))
     if form == "prometheus":
         head = "# Made by `tokenweir slo export --format prometheus`: change the SLOs instead.\n"
-        return head + as_yaml(to_rules(found.slos)), warnings
-    documents = _documents(found)
-    return "---\n".join(as_yaml(each) for each in documents), warnings
+        head += "".join(f"# {note}\n" for note in notes)
+        return head + as_yaml(to_rules(slos)), [*warnings, *notes]
+    documents = _documents(slos)
+    return "---\n".join(as_yaml(each) for each in documents), [*warnings, *notes]
 
 
-def _documents(found: Loaded) -> list[dict[str, object]]:
+def _counted_otherwise(slo: Slo, form: str) -> str:
+    """Say why the other format has no way to count this SLO; '' where it has."""
+    if form == "prometheus":
+        return why_not(slo) if slo.is_weighted else ""
+    if slo.composite is not None:
+        return (
+            "is a composite, of which OpenSLO does not say how it adds up; its components are not"
+        )
+    return ""
+
+
+def _documents(slos: Sequence[Slo]) -> list[dict[str, object]]:
     written: list[dict[str, object]] = []
-    for slo in found.slos:
+    for slo in slos:
         file, _, line = slo.source.rpartition(":")
         natives = {
             document.line: document

@@ -158,6 +158,7 @@ def _standing_json(standing: Standing | None) -> Mapping[str, Any] | None:
     if standing is None:
         return None
     return {
+        "unit": standing.unit,
         "good": standing.count.good,
         "bad": standing.count.bad,
         "excluded": standing.excluded,

@@ -15,6 +15,7 @@ from dashboards.parts import badge, card, graph, nothing, sparkline
 from dashboards.state import ViewState, with_search
 from dashboards.wording import UNKNOWN, burn, count, dollars, moment, percent, span
 from slo.verdict import State, TierVerdict, Verdict
+from slo.weight import REQUESTS
 
 _TONES = {
     State.OK: "good",
@@ -154,8 +155,8 @@ def reached(verdict: Verdict) -> str:
 def _measured(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.cost is None:
         return [
-            ("SLI", f"{percent(verdict.sli, 3)} of {count(verdict.total)}"),
-            ("Excluded", count(verdict.excluded)),
+            ("SLI", f"{percent(verdict.sli, 3)} of {_much(verdict, verdict.total)}"),
+            ("Excluded", _much(verdict, verdict.excluded)),
         ]
     whole, unpriced = verdict.cost.whole, verdict.cost.unpriced_requests
     return [
@@ -266,6 +267,13 @@ def _tiers(tiers: Sequence[TierVerdict]) -> Any:
         [html.Th("Tier"), html.Th("fires at", className="num"), html.Th("now", className="num")]
     )
     return html.Table([html.Thead(head), html.Tbody(rows)], className="small")
+
+
+def _much(verdict: Verdict, number: int) -> str:
+    """Write a count, with its unit where that is not requests."""
+    if verdict.unit == REQUESTS:
+        return count(number)
+    return f"{count(number)} {verdict.unit.replace('_', ' ')}"
 
 
 def _reasons(verdict: Verdict) -> Any:

@@ -56,7 +56,7 @@ class Watch:
         """Find when a tier burns, as the live evaluator says it."""
         cells, grid, span = self._cells, self._grid, self._span
         partial = self._silence.partial
-        if cells.bad[-1] < tier.min_bad and not partial.size:
+        if cells.bad_requests[-1] < tier.min_bad and not partial.size:
             return Burning(runs.NOTHING, runs.NOTHING)
         suspect = runs.clipped(
             held(cells.bad_at, grid.cells(tier.long), grid), span.first, span.end
@@ -89,20 +89,22 @@ class Watch:
 
     def _may_burn(self, tier: Tier, ends: Ints) -> Flags:
         """Say where a tier could burn: a condition that is cheap, and that burning implies."""
-        bad, total = self._cells.window(ends, self._grid.cells(tier.long))
-        may = (bad >= tier.min_bad) & (
+        cells, long = self._cells, self._grid.cells(tier.long)
+        bad, total = cells.window(ends, long)
+        is_weighted = cells.behind is not None
+        failed = cells.bad_requests_in(ends, long) if is_weighted else bad
+        may = (failed >= tier.min_bad) & (
             burns(bad, total, self._slo.objective) >= tier.factor * _NEARLY
         )
-        return may | ((total > 0) & (self._cells.run_at(ends) >= tier.min_bad))
+        return may | (((total > 0) | is_weighted) & (cells.run_at(ends) >= tier.min_bad))
 
     def _tallies(self, ends: Ints) -> dict[timedelta, Tally]:
         lengths = [self._grid.cells(each) for each in self._windows]
-        counted = self._cells.windows(ends, lengths)
-        return {each: Tally(*found) for each, found in zip(self._windows, counted, strict=True)}
+        return dict(zip(self._windows, self._cells.tallies(ends, lengths), strict=True))
 
     def _run(self, ends: Ints) -> Ints:
         """Count bad requests since the last good one, within the reach of a run."""
-        bad, _ = self._cells.window(ends, self._reach)
+        bad = self._cells.bad_requests_in(ends, self._reach)
         return np.minimum(self._cells.run_at(ends), bad)
 
 

@@ -20,15 +20,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slo import guard
+from slo.backtest.greatest import Greatest
 from slo.exclusion import Excluded
+from slo.guard import Tally
 from slo.judged_rows import judged_rows
 from slo.model import Slo
+from slo.weighed import alike
 from slo.windows import FACTS, Span
 from store.engine import Engine
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
-GOOD, BAD, EXCLUDED = 0, 1, 2
+GOOD, BAD, EXCLUDED, PARTLY = 0, 1, 2, 3
+"""What a request is; one that is partly bad is a bad one that ends a run (`slo.weighed`)."""
+Weights = Sequence[Ints]
+_WEIGHTS = ("goods", "bads", "excludeds")
 Group = tuple[str, ...]
 Key = tuple[str, Group]
 """SLO name and group."""
@@ -87,7 +94,8 @@ class Cells:
     """One group of one SLO: the cells that hold requests, in order, and running sums.
 
     `bad`, `total` and `excluded` have one entry more than `at`: the sum of the first n cells. So
-    has `run`: bad requests since the last good one when those cells are over.
+    has `run`: bad requests since the last good one when those cells are over. Where requests are
+    weighed these are weights, and `behind` are the requests.
     """
 
     at: Ints
@@ -95,6 +103,7 @@ class Cells:
     total: Ints
     excluded: Ints
     run: Ints
+    behind: Behind | None = None
     _ranks: list[Ints] = field(default_factory=list)  # made when first needed, at most one
 
     def rank(self, cells: Ints) -> npt.NDArray[np.integer[Any]]:
@@ -111,6 +120,17 @@ class Cells:
     def forget(self) -> None:
         """Let go of what only makes asking faster."""
         self._ranks.clear()
+        if self.behind is not None:
+            self.behind.heaviest.forget()
+
+    @property
+    def requests(self) -> Ints:
+        """Judged requests of the first n cells."""
+        return self.total if self.behind is None else self.behind.total
+
+    @property
+    def bad_requests(self) -> Ints:
+        return self.bad if self.behind is None else self.behind.bad
 
     def window(self, ends: Ints, length: int) -> tuple[Ints, Ints]:
         """Count bad and all judged requests of the windows that end with these cells."""
@@ -123,6 +143,28 @@ class Cells:
         starts = (self.rank(ends - length) for length in lengths)
         return [(bad - self.bad[start], total - self.total[start]) for start in starts]
 
+    def tallies(self, ends: Ints, lengths: Sequence[int]) -> list[Tally]:
+        """Count the windows that end with these cells, as the guard takes them."""
+        counted = self.windows(ends, lengths)
+        if self.behind is None:
+            return [Tally(*found) for found in counted]
+        return [
+            Tally(*found, self._behind(self.behind, ends, length))
+            for found, length in zip(counted, lengths, strict=True)
+        ]
+
+    def bad_requests_in(self, ends: Ints, length: int) -> Ints:
+        upto, before = self.rank(ends), self.rank(ends - length)
+        return np.asarray(self.bad_requests[upto] - self.bad_requests[before], np.int64)
+
+    def _behind(self, behind: Behind, ends: Ints, length: int) -> guard.Behind:
+        upto, before = self.rank(ends), self.rank(ends - length)
+        return guard.Behind(
+            behind.total[upto] - behind.total[before],
+            behind.bad[upto] - behind.bad[before],
+            behind.heaviest.between(before, upto),
+        )
+
     def excluded_in(self, end: int, length: int) -> int:
         upto, before = self.rank(np.array([end, end - length])).tolist()
         return int(self.excluded[upto] - self.excluded[before])
@@ -134,18 +176,30 @@ class Cells:
     @property
     def bad_at(self) -> Ints:
         """Name the cells that hold bad requests."""
-        return np.asarray(self.at[np.diff(self.bad) > 0], np.int64)
+        return np.asarray(self.at[np.diff(self.bad_requests) > 0], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The requests behind weights, as running sums, and the heaviest one of each cell."""
+
+    total: Ints
+    bad: Ints
+    heaviest: Greatest
 
 
 class Gathered:
     """Judged requests as they come, in pieces; the order of the pieces does not matter."""
 
     def __init__(self) -> None:
-        self._pieces: dict[Key, list[tuple[Ints, Codes]]] = defaultdict(list)
+        self._pieces: dict[Key, list[tuple[Ints, Codes, Weights]]] = defaultdict(list)
 
-    def add(self, key: Key, at: Ints, judged: Codes) -> None:
-        """Add requests: when they started, in nanoseconds, and what they are."""
-        self._pieces[key].append((at, judged))
+    def add(self, key: Key, at: Ints, judged: Codes, weights: Weights = ()) -> None:
+        """Add requests: when they started, in nanoseconds, and what they are.
+
+        `weights` are those of what is good, bad and excluded of each, where requests are weighed.
+        """
+        self._pieces[key].append((at, judged, weights))
 
     def newest(self) -> int | None:
         """Find the start of the newest request, in nanoseconds."""
@@ -162,15 +216,17 @@ class Gathered:
         """Count cells, of the requests that started by then. Lets go of the pieces."""
         found: dict[Key, Cells] = {}
         for key in sorted(self._pieces):
-            at, judged = map(np.concatenate, zip(*self._pieces.pop(key), strict=True))
+            pieces = [(at, judged, *weights) for at, judged, weights in self._pieces.pop(key)]
+            at, judged, *weights = map(np.concatenate, zip(*pieces, strict=True))
             if until_ns is not None:
+                weights = [each[at <= until_ns] for each in weights]
                 at, judged = at[at <= until_ns], judged[at <= until_ns]
             if at.size:
-                found[key] = count_cells(at, judged, grid)
+                found[key] = count_cells(at, judged, grid, weights)
         return found
 
     def _times(self) -> Iterator[Ints]:
-        return (at for pieces in self._pieces.values() for at, _ in pieces)
+        return (at for pieces in self._pieces.values() for at, _, _ in pieces)
 
 
 def read_judged(
@@ -186,37 +242,49 @@ def read_judged(
 
     `facts` is where requests are read from, as `slo.judged_rows` takes it.
     """
-    if not slos or not spans:
+    if not spans:
         return
-    table = engine.arrow(_query(slos, spans, facts, excluded))
-    if not table.num_rows:
-        return
-    names, groups = table.column("slo").to_pylist(), table.column("group").to_pylist()
-    lists = (_parts(table.column(name)) for name in ("starts", "judged"))
-    for name, group, at, judged in zip(names, groups, *lists, strict=True):
-        into.add((name, tuple(group)), at, judged)
+    for some in alike(slos):
+        table = engine.arrow(_query(some, spans, facts, excluded))
+        if not table.num_rows:
+            continue
+        names, groups = table.column("slo").to_pylist(), table.column("group").to_pylist()
+        wanted = ("starts", "judged", *(_WEIGHTS if some[0].is_weighted else ()))
+        lists = (_parts(table.column(name)) for name in wanted)
+        for name, group, at, judged, *weights in zip(names, groups, *lists, strict=True):
+            into.add((name, tuple(group)), at, judged, [each.astype(np.int64) for each in weights])
 
 
-def count_cells(at: Ints, judged: Codes, grid: Grid) -> Cells:
+def count_cells(at: Ints, judged: Codes, grid: Grid, weights: Weights = ()) -> Cells:
     """Sum requests by the cell they started in, whatever order they come in.
 
     Of requests that started at the same nanosecond, the good ones count as the later.
     """
-    order = np.lexsort((judged == GOOD, at)) if np.any(np.diff(at) <= 0) else slice(None)
-    at, judged = at[order], judged[order]
+    ends_run = (judged == GOOD) | (judged == PARTLY)
+    order = np.lexsort((ends_run, at)) if np.any(np.diff(at) <= 0) else slice(None)
+    at, judged, weights = at[order], judged[order], [each[order] for each in weights]
     cell = (at - 1) // (grid.cell_us * 1000) + 1
     first = np.flatnonzero(np.concatenate((np.ones(1, bool), np.diff(cell) > 0)))
     bad, total, excluded = (
         _running(np.add.reduceat(flags, first, dtype=np.int64))
-        for flags in (judged == BAD, judged != EXCLUDED, judged == EXCLUDED)
+        for flags in ((judged == BAD) | (judged == PARTLY), judged != EXCLUDED, judged == EXCLUDED)
     )
-    return Cells(cell[first], bad, total, excluded, _runs(judged, first))
+    runs = _runs(judged, first)
+    if not weights:
+        return Cells(cell[first], bad, total, excluded, runs)
+    good_weight, bad_weight, excluded_weight = (
+        _running(np.add.reduceat(each, first, dtype=np.int64)) for each in weights
+    )
+    heaviest = np.maximum.reduceat(weights[0] + weights[1], first)
+    behind = Behind(total, bad, Greatest(heaviest))
+    return Cells(cell[first], bad_weight, good_weight + bad_weight, excluded_weight, runs, behind)
 
 
 def _runs(judged: Codes, first: Ints) -> Ints:
     """Count, at the end of every cell, the bad requests since the last good one."""
     bad_so_far = _running(judged == BAD)
-    upto_good = np.maximum.accumulate(np.where(judged == GOOD, bad_so_far[1:], 0))
+    ends_run = (judged == GOOD) | (judged == PARTLY)
+    upto_good = np.maximum.accumulate(np.where(ends_run, bad_so_far[1:], 0))
     last = np.append(first[1:], judged.size) - 1
     return np.concatenate((np.zeros(1, np.int64), bad_so_far[last + 1] - upto_good[last]))
 
@@ -229,9 +297,14 @@ def _query(
     slos: Sequence[Slo], spans: Sequence[Span], facts: str, excluded: Sequence[Excluded]
 ) -> str:
     # One entry a request: summing them here takes the engine ten times the memory.
+    what, weights = f"toUInt8(bad * {BAD} + excluded * {EXCLUDED})", ""
+    if slos[0].is_weighted:
+        what = f"multiIf(requests = 0, {EXCLUDED}, tail = 1, {BAD}, bad_requests = 1, {PARTLY}, 0)"
+        weights = "".join(
+            f", groupArray({name}) AS {name}s" for name in ("good", "bad", "excluded")
+        )
     return f"""
-SELECT slo, group, groupArray(at) AS starts,
-  groupArray(toUInt8(bad * {BAD} + excluded * {EXCLUDED})) AS judged
+SELECT slo, group, groupArray(at) AS starts, groupArray(toUInt8({what})) AS judged{weights}
 FROM ({judged_rows(slos, {FACTS: spans}, excluded, facts)})
 GROUP BY slo, group"""
 

@@ -29,7 +29,7 @@ from slo.tiers import Tier
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The budget burned this fast from evaluation `first` to `end`; `bad` at its worst."""
+    """The budget burned this fast from evaluation `first` to `end`; `bad` requests at its worst."""
 
     first: int
     end: int
@@ -94,8 +94,10 @@ def _trace(slo: Slo, tier: Tier, cells: Cells, grid: Grid, span: Evaluations) ->
     found = long_burns(cells, tier, slo.objective, grid, span)
     length = grid.cells(tier.long)
     points = changes(cells, (length,), grid, found)
-    bad, total = cells.window(points * grid.every, length)
-    return _Trace(tier, found, points, bad, burns(bad, total, slo.objective))
+    ends = points * grid.every
+    bad, total = cells.window(ends, length)
+    failed = cells.bad_requests_in(ends, length)
+    return _Trace(tier, found, points, failed, burns(bad, total, slo.objective))
 
 
 def _worst(traces: Sequence[_Trace], start: int, end: int) -> Stretch:

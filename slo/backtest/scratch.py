@@ -40,6 +40,8 @@ def columns_named(slos: Iterable[Slo]) -> set[str]:
             read |= columns_of(clause.expression)
         if slo.eligible is not None:
             read |= columns_of(slo.eligible)
+        for part in slo.questions:
+            read |= set() if part.weight is None else columns_of(part.weight.by)
     return read
 
 

@@ -2,6 +2,6 @@
 
 from slo.export.apart import apart
 from slo.export.openslo import to_openslo
-from slo.export.rules import to_rules
+from slo.export.rules import to_rules, why_not
 
-__all__ = ["apart", "to_openslo", "to_rules"]
+__all__ = ["apart", "to_openslo", "to_rules", "why_not"]

@@ -38,17 +38,30 @@ Rule = dict[str, Any]
 
 
 def to_rules(slos: Sequence[Slo]) -> dict[str, Any]:
-    """Make one file of rules; BadInput for a group label that the rules themselves set."""
+    """Make one file of rules; BadInput for what rules cannot say (`why_not`)."""
+    for slo in slos:
+        if said := why_not(slo):
+            raise BadInput(f"slo {slo.name!r} {said}")
     return {"groups": [group for slo in slos for group in _groups(slo)]}
 
 
-def _groups(slo: Slo) -> Iterator[dict[str, Any]]:
+def why_not(slo: Slo) -> str:
+    """Say why an SLO cannot be written as rules; '' where it can."""
     taken = sorted(set(slo.group_by) & set(RESERVED))
     if taken:
-        raise BadInput(
-            f"slo {slo.name!r} is grouped by {', '.join(taken)}, which rules use for themselves: "
-            "give the label another name in Prometheus first"
+        return (
+            f"is grouped by {', '.join(taken)}, which rules use for themselves: give the label "
+            "another name in Prometheus first"
         )
+    if slo.is_weighted:
+        return (
+            f"counts {slo.unit}: its tiers are held against the heaviest request of each window, "
+            "which counters do not say, so rules would page for one long answer"
+        )
+    return ""
+
+
+def _groups(slo: Slo) -> Iterator[dict[str, Any]]:
     events = events_of(slo)
     books = [
         _Book(own, events, chosen)

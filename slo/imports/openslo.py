@@ -83,7 +83,8 @@ def _one(draft: Draft, found: Located, number: int, of: int, objects: Objects) -
     if own is not None:
         draft.lost(
             "a composite of several indicators has no defined arithmetic in OpenSLO: each "
-            "component is an SLO of its own, its weight is not used",
+            "component is an SLO of its own, its weight is not used; a native `composite` can "
+            "put them together",
             at,
         )
     sli = read_sli(draft, indicator, objects, name=draft.name)

@@ -122,7 +122,11 @@ class OpenSloReader:
         display = fields.text("displayName") or ""
         if fields.take("compositeWeight") or fields.take("indicator") or at.get("indicatorRef"):
             fields.take("indicatorRef")
-            fields.bad(at, "composite objectives are not supported: write one SLO for each")
+            fields.bad(
+                at,
+                "composite objectives are not read, as OpenSLO does not say how components add "
+                "up: write one SLO for each, and a native composite over them",
+            )
             return None
         clause = None
         if indicator is not None and indicator.threshold is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from slo.composite import Kind, Part
 from slo.interpret import evaluate, holds
 from slo.model import Slo
 from tests.slo.made_facts import nanoseconds
@@ -15,10 +16,18 @@ from tests.slo.made_facts import nanoseconds
 
 @dataclass
 class Tally:
+    """Good, bad and excluded in the SLO's unit; `requests` and what follows are the requests."""
+
     good: int = 0
     bad: int = 0
     excluded: int = 0
     bad_reasons: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+    bad_requests: int = 0
+    heaviest: int = 0
+    excluded_requests: int = 0
+    unweighed: int = 0
+    run: int = 0
 
 
 def newest(facts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -36,30 +45,65 @@ def recount(
     end = nanoseconds(now)
     start = end - round(length / timedelta(microseconds=1)) * 1000
     tallies: dict[tuple[str, ...], Tally] = {}
-    for each in newest(facts):
-        if not start < each["start"] <= end:
-            continue
-        if slo.eligible is not None and not holds(slo.eligible, each):
-            continue
-        group = tuple(each.get(column, "") for column in slo.group_by)
-        _judge(slo, each, tallies.setdefault(group, Tally()))
+    # A run is counted in the order of starts; of two at once one that is not all bad is the later.
+    inside = [each for each in newest(facts) if start < each["start"] <= end]
+    for each in sorted(inside, key=lambda row: (row["start"], not _is_all_bad(slo, row))):
+        asked = _asked(slo, each)
+        if asked:
+            group = tuple(each.get(column, "") for column in slo.group_by)
+            _judge(slo, asked, each, tallies.setdefault(group, Tally()))
     return tallies
 
 
-def _judge(slo: Slo, each: Mapping[str, Any], tally: Tally) -> None:
+def _asked(slo: Slo, each: Mapping[str, Any]) -> list[Part]:
+    return [part for part in slo.questions if part.eligible is None or holds(part.eligible, each)]
+
+
+def _is_good(part: Part, each: Mapping[str, Any]) -> bool:
+    return all(holds(clause.expression, each) for clause in part.good)
+
+
+def _is_all_bad(slo: Slo, each: Mapping[str, Any]) -> bool:
+    return not any(_is_good(part, each) for part in _asked(slo, each))
+
+
+def _judge(slo: Slo, asked: list[Part], each: Mapping[str, Any], tally: Tally) -> None:
+    weights = {part.name: _weight(part, each) for part in asked}
+    known = {name: weight or 0 for name, weight in weights.items()}
     if each["outcome"] == "excluded":
-        tally.excluded += 1
-    elif all(holds(clause.expression, each) for clause in slo.good):
-        tally.good += 1
-    else:
-        tally.bad += 1
-        tally.bad_reasons[_reason(slo, each)] += 1
+        tally.excluded += sum(known.values())
+        tally.excluded_requests += 1
+        return
+    bad = [part for part in asked if not _is_good(part, each)]
+    tally.requests += 1
+    tally.bad_requests += bool(bad)
+    tally.unweighed += None in weights.values()
+    tally.heaviest = max(tally.heaviest, sum(known.values()))
+    tally.run = tally.run + 1 if len(bad) == len(asked) else 0
+    for part in asked:
+        if part not in bad:
+            tally.good += known[part.name]
+            continue
+        tally.bad += known[part.name]
+        if known[part.name]:
+            tally.bad_reasons[_reason(slo, part, each)] += known[part.name]
 
 
-def _reason(slo: Slo, each: Mapping[str, Any]) -> str:
+def _weight(part: Part, each: Mapping[str, Any]) -> int | None:
+    if part.weight is None:
+        return part.factor
+    found = evaluate(part.weight.by, each)
+    if found is None:
+        return None
+    counted = float(found) * part.weight.unit.scale
+    return round(counted) * part.factor if 0 <= counted <= 1e12 else None
+
+
+def _reason(slo: Slo, part: Part, each: Mapping[str, Any]) -> str:
     if each["outcome"] == "bad":
         return str(each.get("outcome_reason") or "bad")
-    for clause in slo.good:
+    is_sum = slo.composite is not None and slo.composite.kind is Kind.SUM
+    for clause in part.clauses if is_sum else slo.good:
         truth = evaluate(clause.expression, each)
         if truth is not True:
             return clause.name if truth is False else f"{clause.name} (unknown)"

@@ -29,6 +29,7 @@ from slo.tiers import Tier, derive
 from store.engine import Engine
 from tests.slo.conftest import empty, open_slo_store
 from tests.slo.made_facts import EPOCH, alive, fact, put
+from tests.slo.made_slos import read_slos
 from tokenweir.alert_timeline import AlertTimeline
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -85,6 +86,38 @@ def documents() -> list[Slo]:
             ),
         ),
     ]  # fmt: skip
+
+
+def weighed_documents() -> list[Slo]:
+    tiers = [
+        {"name": "fast", "factor": 6, "long": "60s", "short": "20s"},
+        {"name": "slow", "factor": 3, "long": "6m", "short": "1m"},
+        {"name": "trickle", "severity": "ticket", "factor": 1.5, "long": "10m", "short": "1m",
+         "min_bad": 3},
+    ]  # fmt: skip
+    alike = {"window": "30m", "objective": 90, "tiers": tiers, "group_by": ["tenant"]}
+    chat = {"eligible": "route = '/v1/chat/completions'", "good": "ttft_ms <= 2000"}
+    return read_slos(
+        [
+            alike | chat | {"name": "tokens", "weight": "completion_tokens"},
+            alike | chat | {"name": "first"},
+            alike | {"name": "answered"},
+            alike | {"name": "sum", "composite": {"sum": {"first": 2, "answered": 1}}},
+            alike
+            | {"name": "whole", "group_by": [], "tiers": "derived"}
+            | {"composite": {"sum": {"tokens": 1}}},
+        ]
+    )
+
+
+def weighed(rows: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
+    """Give requests tokens, a few of them many; failures often have none."""
+    dice = random.Random(seed)
+    for row in rows:
+        lacks = row["outcome"] == "bad" and dice.random() < 0.3
+        tokens = min(int(20 * dice.paretovariate(1.5)), 400)
+        row["completion_tokens"] = dice.choice([None, 0]) if lacks else tokens
+    return rows
 
 
 def played(seed: int, length: timedelta) -> list[dict[str, Any]]:
@@ -193,8 +226,38 @@ TOLD = {"fired", "raised", "lowered", "clearing", "returned", "resolved", "froze
 def test_the_alerts_of_a_backtest_are_those_of_the_running_server(
     engine: Engine, db: Database, seed: int, every: int, sources: str
 ) -> None:
-    length = 60 * timedelta(seconds=every)
-    rows = played(seed, length)
+    rows = played(seed, 60 * timedelta(seconds=every))
+
+    expected, got = both(engine, db, documents(), rows, timedelta(seconds=every), sources)
+
+    assert len(fired(expected)) > 3
+    assert [each for each in expected if each[2] in TOLD] == got
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "every", "sources"), [(5, 30, "gone")])
+def test_a_backtest_judges_weights_and_composites_as_the_server_does(
+    engine: Engine, db: Database, seed: int, every: int, sources: str
+) -> None:
+    rows = weighed(played(seed, 60 * timedelta(seconds=every)), seed)
+    slos = weighed_documents()
+
+    expected, got = both(engine, db, slos, rows, timedelta(seconds=every), sources)
+
+    assert {"tokens", "sum"} <= {each[0] for each in fired(expected)}
+    assert [each for each in expected if each[2] in TOLD] == got
+
+
+def fired(found: Sequence[Entry]) -> set[Any]:
+    return {(each[0], each[1], each[4]) for each in found if each[2] == "fired"}
+
+
+def both(
+    engine: Engine, db: Database, slos: Sequence[Slo], rows: list[dict[str, Any]],
+    every: timedelta, sources: str,
+) -> tuple[list[Entry], list[Entry]]:  # fmt: skip
+    """Play a history through the running parts and through a backtest."""
+    length = 60 * every
     put(engine, rows)
     heard = {
         "alive": [START + 20 * SECOND * n for n in range(int(length / (20 * SECOND)) + 10)],
@@ -202,20 +265,13 @@ def test_the_alerts_of_a_backtest_are_those_of_the_running_server(
         "gone": [START + 20 * SECOND * n for n in range(100) if n not in range(45, 60)],
     }[sources]
     alive(engine, [START - MINUTE, *heard])
-    slos = documents()
-    settings = SloSettings(evaluate_every=timedelta(seconds=every))
+    settings = SloSettings(evaluate_every=every)
     alert_settings = (
         AlertSettings(pending_for=45 * SECOND, keep_firing_for=2 * MINUTE)
-        if seed == 3
+        if every < 10 * SECOND
         else AlertSettings()
     )
-
-    history = read_history(
-        engine, slos, settings.evaluate_every, None if sources == "alive" else read_heard(engine)
-    )
+    told = None if sources == "alive" else read_heard(engine)
+    history = read_history(engine, slos, every, told)
     expected = live(engine, db, slos, instants_of(history), settings, alert_settings)
-    got = backtest(slos, history, settings, alert_settings)
-
-    fired = {(each[0], each[1], each[4]) for each in expected if each[2] == "fired"}
-    assert len(fired) > 3
-    assert [each for each in expected if each[2] in TOLD] == got
+    return expected, backtest(slos, history, settings, alert_settings)
