@@ -20,6 +20,7 @@ from slo.model import Slo
 from slo.settings import SloSettings
 from slo.spending.model import CostSlo
 from slo.verdict import Severity
+from slo.weight import REQUESTS
 
 _SAME = 1e-9  # budgets this near are one budget: only rounding tells them apart
 _RANK: Mapping[Severity | None, int] = {None: 0, "ticket": 1, "page": 2}
@@ -53,13 +54,13 @@ WORSE = frozenset({Effect.FIRES, Effect.EXHAUSTS, Effect.SPENDS, Effect.RAISES})
 class Standing:
     """How a group stands under one document; `burning` names the tiers that burn now."""
 
-    unit: str
     count: Count
     excluded: int
     sli: float | None
     budget_remaining: float | None
     burning: tuple[str, ...] = ()
     severity: Severity | None = None
+    unit: str = REQUESTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +183,13 @@ def _standing(slo: Slo, group: Group, now: History, silence: Silence) -> Standin
     burning = [tier for tier, burns in zip(slo.tiers, change.sight.burning, strict=True) if burns]
     severity = max((tier.severity for tier in burning), key=_RANK.__getitem__, default=None)
     return Standing(
-        slo.unit,
         count,
         excluded,
         sli(count),
         budget_remaining(count, slo.objective),
         tuple(tier.name for tier in burning),
         severity,
+        slo.unit,
     )
 
 
