@@ -48,6 +48,8 @@ def schema() -> Schema:
             "objective": {"type": "null"},
             "min_bad": {"type": "null"},
             "prometheus": {"type": "null"},
+            "weight": {"type": "null"},
+            "composite": {"type": "null"},
             "overrides": {"type": "null"},
             "tiers": {"not": {"const": "classic"}},
         }}, {"required": ["objective"], "properties": {"objective": {"type": "number"}}})],

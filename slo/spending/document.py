@@ -23,6 +23,8 @@ _MEANINGLESS = {
     "min_bad": "spending is not counted in bad requests: write cost.min_overspend_usd",
     "overrides": "write an SLO for each price, whose eligible names the groups",
     "prometheus": "cost is of requests seen here: leave prometheus out",
+    "weight": "a request weighs what it costs: leave weight out",
+    "composite": "cost is one sum of dollars: write eligible for the requests that are meant",
 }
 
 

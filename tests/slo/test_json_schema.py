@@ -51,9 +51,17 @@ COST: dict[str, Any] = {
     "tiers": [TIER | {"severity": "ticket"}], "calendar": "month", "eligible": "route = '/v1'",
 }  # fmt: skip
 CHEAP = {"kind": "slo", "name": "chat-cost", "cost": {"at_most_usd": 2, "per": "task"}}
-VALID = [FACTS, MINIMAL, MINIMAL | {"tiers": "classic"}, COST, CHEAP] + [
-    MINIMAL | {"prometheus": shape, "group_by": ["any"]} for shape in SHAPES
+WEIGHED: list[dict[str, Any]] = [
+    {"weight": "completion_tokens"},
+    {"weight": {"by": "reported_cost_usd", "unit": "usd"}},
+    {"weight": {"by": "engine_s", "unit": "seconds"}, "composite": {"all": ["a", "b"]}},
+    {"composite": {"sum": {"a": 2, "b": 1}, "all": None}},
 ]
+VALID = (
+    [FACTS, MINIMAL, MINIMAL | {"tiers": "classic"}, COST, CHEAP]
+    + [MINIMAL | {"prometheus": shape, "group_by": ["any"]} for shape in SHAPES]
+    + [MINIMAL | each for each in WEIGHED]
+)
 
 WRONG_VALUES = [
     None, True, 0, -1, 0.5, 101, 10**30, "", "x", "30", "1 month", "A", "a" * 65, [], [1], ["x"],
@@ -129,6 +137,11 @@ def test_what_the_reader_takes_is_valid(document: dict[str, Any]) -> None:
         {"overrides": [{"match": {"tenant": []}, "objective": 9}], "group_by": ["tenant"]},
         {"overrides": [{"match": {"tenant": "a"}, "window": "7d"}], "group_by": ["tenant"]},
         {"colour": "red"}, {"description": 5},
+        {"weight": 1}, {"weight": {"unit": "usd"}}, {"weight": {"by": "engine_s", "unit": "eur"}},
+        {"composite": []}, {"composite": {}}, {"composite": {"all": []}},
+        {"composite": {"all": ["a", "a"]}}, {"composite": {"sum": {"a": 0}}},
+        {"composite": {"all": ["a"], "sum": {"a": 1}}}, {"composite": {"most": ["a"]}},
+        {"prometheus": {"gauge": "up"}, "weight": "completion_tokens"},
         {"prometheus": {}}, {"prometheus": {"total": "x"}}, {"prometheus": "x"},
         {"prometheus": {"total": "x", "bad": "y", "good": "z"}},
         {"prometheus": {"gauge": "up", "threshold": 1}},
