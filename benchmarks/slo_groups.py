@@ -12,6 +12,7 @@ import argparse
 import resource
 import tempfile
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -23,6 +24,7 @@ import slo.schema
 import store.schema
 from slo.evaluator import Evaluator
 from slo.model import Slo
+from slo.overrides import Override
 from slo.parse import parse_clauses
 from slo.settings import SloSettings
 from slo.tiers import derive
@@ -44,13 +46,15 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--share", type=float, default=0.5, help="of hours with requests")
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--overrides", type=int, default=0, help="other objectives, 20 groups each")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         engine = open_engine(f"chdb://{folder}")
         store.schema.create(engine)
         slo.schema.create(engine)
         rows = fill(engine, args.groups, args.share)
-        evaluator = Evaluator(engine, [SLO], SloSettings())
+        judged = replace(SLO, overrides=tuple(map(override, range(args.overrides))))
+        evaluator = Evaluator(engine, [judged], SloSettings())
         walls, cpus = [], []
         for _ in range(args.times):
             wall, cpu = time.perf_counter(), time.process_time()
@@ -68,6 +72,13 @@ def main() -> None:
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f}",
     )
     Console().print(table)
+
+
+def override(number: int) -> Override:
+    """Make an override for twenty tenants, with an objective and tiers of its own."""
+    objective = (0.9, 0.95, 0.999, 0.9999)[number % 4]
+    tenants = tuple(f"tenant-{20 * number + each:05d}" for each in range(20))
+    return Override((("tenant", tenants),), objective, derive(objective, WINDOW))
 
 
 def fill(engine: Engine, groups: int, share: float) -> int:

@@ -15,6 +15,7 @@ from store.columns import COUNT, FLAG, REAL, VOCABULARY_COLUMNS
 
 _PER_COLUMN = 32 * 65536  # ranks of one column: 32 aliases, 65,536 positions in the span
 _SMALL = ("http_status", "attempt")
+_SIGNED = ("eval_score",)
 _LARGEST = 10_000_000_000  # milliseconds (115 days) or dollars; sums of these stay exact
 _NO_COLUMN = 2047  # the column number of an attribute that feeds none; it sorts last
 
@@ -103,7 +104,8 @@ def _typed(column: Column, texts: list[tuple[str, float]]) -> str:
         numbers = [f"toFloat64OrNull({text}) * {factor!r}" for text, factor in texts]
         number = numbers[0] if len(numbers) == 1 else f"coalesce({', '.join(numbers)})"
         name = f"n_{column.name}"
-        return f"if(({number} AS {name}) BETWEEN 0 AND {_LARGEST}, {name}, NULL)"
+        least = -_LARGEST if column.name in _SIGNED else 0
+        return f"if(({number} AS {name}) BETWEEN {least} AND {_LARGEST}, {name}, NULL)"
     if kind == FLAG:
         return f"transform(lower({text}), ['true', '1', 'false', '0'], [1, 1, 0, 0], NULL)"
     if column.name == "tenant":

@@ -53,6 +53,12 @@ class RequestFact(BaseModel):
     finish_reason: str | None
     conversation_id: str | None
     task_id: str | None
+    itl_p95_ms: float | None
+    eval_name: str | None
+    eval_score: float | None
+    eval_label: str | None
+    tool_calls: int | None
+    tool_errors: int | None
     sources: list[str]
 
 

@@ -25,7 +25,7 @@ _COLUMNS = """
   toUnixTimestamp64Nano(start) AS start_ns, duration_ms, ttft_ms, tpot_ms, queue_ms, prefill_ms,
   decode_ms, engine_s, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens,
   usage_source, reported_cost_usd, attempts, streaming, finish_reason, sources, conflicts,
-  conversation_id, task_id
+  conversation_id, task_id, itl_p95_ms, eval_name, eval_score, eval_label, tool_calls, tool_errors
 """
 # How far back to look for a page before looking further: a page of the newest requests should
 # not read a month of facts.
@@ -112,7 +112,10 @@ def as_requests(
     return out
 
 
-_MORE_TEXTS = ("outcome_reason", "usage_source", "finish_reason", "conversation_id", "task_id")
+_MORE_TEXTS = (
+    "outcome_reason", "usage_source", "finish_reason", "conversation_id", "task_id", "eval_name",
+    "eval_label",
+)  # fmt: skip
 
 
 def instant(moment: datetime) -> str:

@@ -27,11 +27,12 @@ class FactColumn:
 _TEXT = (
     "tenant", "route", "model", "replica", "user_id", "feature", "app_version", "priority",
     "gateway", "outcome_reason", "usage_source", "finish_reason", "conversation_id", "task_id",
+    "eval_name", "eval_label",
 )  # fmt: skip
 _NUMBERS = (
     "http_status", "duration_ms", "ttft_ms", "tpot_ms", "queue_ms", "prefill_ms", "decode_ms",
     "engine_s", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens",
-    "reported_cost_usd", "attempts",
+    "reported_cost_usd", "attempts", "itl_p95_ms", "eval_score", "tool_calls", "tool_errors",
 )  # fmt: skip
 
 COLUMNS: Mapping[str, FactColumn] = {

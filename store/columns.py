@@ -61,6 +61,11 @@ VOCABULARY_COLUMNS: dict[str, str] = {
     "inference_ms": REAL,
     "e2e_ms": REAL,
     "latency_ms": REAL,
+    "itl_p95_ms": REAL,
+    # how good the answer was
+    "eval_name": NAME,
+    "eval_score": REAL,
+    "eval_label": NAME,
     # the machine behind it
     "gpu_type": NAME,
     "gpu_count": COUNT,

@@ -37,6 +37,12 @@ SCHEMA = pa.schema(
         ("conflicts", pa.list_(_TEXT)),
         ("conversation_id", _TEXT),
         ("task_id", _TEXT),
+        ("itl_p95_ms", _REAL),
+        ("eval_name", _TEXT),
+        ("eval_score", _REAL),
+        ("eval_label", _TEXT),
+        ("tool_calls", _COUNT),
+        ("tool_errors", _COUNT),
         ("version", pa.uint64()),
         ("deleted", pa.uint8()),
     ]

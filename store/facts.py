@@ -15,7 +15,17 @@ import pyarrow as pa
 
 from store.engine import Engine
 from store.fact_rows import changed, read_facts, write_facts
-from store.parts import BUCKET_S, SECOND, Extents, Reach, clusters, extents, read_whole, survivors
+from store.parts import (
+    BUCKET_S,
+    SECOND,
+    Extents,
+    Reach,
+    clusters,
+    extents,
+    read_evaluations,
+    read_whole,
+    survivors,
+)
 from store.requests import facts_of
 
 
@@ -66,7 +76,8 @@ class FactBuilder:
 
     def _replace(self, spans: pa.Table, seq: int) -> set[int]:
         """Write the facts of these spans in place of what was there; returns all their buckets."""
-        new = facts_of(survivors(spans, self._window))
+        said = read_evaluations(self._engine, spans)
+        new = facts_of(survivors(spans, self._window, said))
         old = read_facts(self._engine, seq, reaches_of_facts(extents(spans)))
         write_facts(self._engine, changed(old, new), seq)
         starts = np.array([*old.get("start_ns", ()), *new.get("start_ns", ())], np.int64)

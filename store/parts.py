@@ -6,7 +6,7 @@ other, one after another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.engine import Engine
+from store.evaluation import EVENT, LABEL, NAME, SCORE, Evaluation, score_of
 from store.span_set import (
     NUMBERS,
     WORDS,
@@ -28,6 +29,8 @@ from store.span_set import (
 SECOND = 1_000_000_000
 BUCKET_S = 10
 _LISTED = 2000  # traces named in one statement: bounds its text
+Said = Mapping[tuple[int, int], Sequence[Evaluation]]
+"""What copies of spans say of answers, by a span's id and the copy's version."""
 _STEPS = 50  # a part that goes on over more windows than this is taken as far as it was read
 
 
@@ -96,14 +99,53 @@ def extents(spans: pa.Table) -> Extents:
     return Extents(trace.known[1:].tolist(), first[1:], last[1:])
 
 
-def survivors(spans: pa.Table, window: int) -> SpanSet:
+def read_evaluations(engine: Engine, spans: pa.Table) -> Said:
+    """Read the evaluations that these spans hold, mostly none; by id and version of the copy."""
+    holding = spans.filter(pc.greater(spans.column("n_evaluations"), 0))
+    found: dict[tuple[int, int], list[Evaluation]] = {}
+    if not holding.num_rows:
+        return found
+    traces = holding.column("trace_id").unique().to_pylist()
+    start = holding.column("start_ns").to_numpy()
+    first, last = int(start.min()) // SECOND, int(start.max()) // SECOND
+    for begin in range(0, len(traces), _LISTED):
+        listed = ", ".join(f"unhex('{one.hex()}')" for one in traces[begin : begin + _LISTED])
+        for row in engine.rows(
+            f"""
+SELECT cityHash64(trace_id, spans.span_id) AS id, version, toUnixTimestamp64Nano(end) AS end_ns,
+  eval_name, eval_score, eval_label,
+  arrayFilter((t, n) -> n = '{EVENT}', `events.time`, `events.name`) AS at,
+  arrayFilter((a, n) -> n = '{EVENT}', `events.attributes`, `events.name`) AS events,
+  arrayMap(t -> toUnixTimestamp64Nano(t), at) AS at_ns, arrayMap(a -> a['{NAME}'], events) AS names,
+  arrayMap(a -> a['{SCORE}'], events) AS scores, arrayMap(a -> a['{LABEL}'], events) AS labels
+FROM spans
+PREWHERE trace_id IN ({listed}) AND bucket >= toDateTime({first // BUCKET_S * BUCKET_S}, 'UTC')
+  AND bucket <= toDateTime({last}, 'UTC')
+WHERE evaluations > 0"""
+        ):
+            said = [(row["end_ns"], row["eval_name"], row["eval_score"], row["eval_label"])]
+            for at_ns, name, score, label in zip(
+                row["at_ns"], row["names"], row["scores"], row["labels"], strict=True
+            ):
+                said.append((at_ns, name, score_of(score), label))
+            found[row["id"], row["version"]] = [
+                Evaluation(at_ns, name, score, label)
+                for at_ns, name, score, label in said
+                if score is not None or label
+            ]
+    return found
+
+
+def survivors(spans: pa.Table, window: int, said: Said) -> SpanSet:
     """Keep one of the copies of each span: of contradictory ones the same whatever came first."""
     ids, start = spans.column("id").to_numpy(), spans.column("start_ns").to_numpy()
-    by_id = np.lexsort((spans.column("version").to_numpy(), ids))
+    version = spans.column("version").to_numpy()
+    by_id = np.lexsort((version, ids))
     last = np.append(ids[by_id][1:] != ids[by_id][:-1], True)
     rows = by_id[last]
     rows = rows[np.lexsort((ids[rows], start[rows]))]
     words = {name: words_of(spans.column(f"w_{name}")).taken(rows) for name in WORDS}
+    numbers = {name: numbers_of(spans.column(f"n_{name}"))[rows] for name in NUMBERS}
     trace = words_of(spans.column("trace_id")).taken(rows)
     return SpanSet(
         part=parts_of(trace, start[rows], window),
@@ -117,7 +159,12 @@ def survivors(spans: pa.Table, window: int) -> SpanSet:
         start_ns=start[rows],
         end_ns=spans.column("end_ns").to_numpy()[rows],
         words=words,
-        numbers={name: numbers_of(spans.column(f"n_{name}"))[rows] for name in NUMBERS},
+        numbers=numbers,
+        evaluations={
+            row: found
+            for row in np.flatnonzero(numbers["evaluations"] > 0).tolist()
+            if (found := said.get((int(ids[rows[row]]), int(version[rows[row]]))))
+        },
     )
 
 

@@ -16,6 +16,7 @@ from store import lost_links
 from store.lineage import lend, nearest, parents_of, trace_lineage
 from store.members import Members, members_of, picked
 from store.outcome import ERROR, Judged, outcomes_of
+from store.quality import quality_of
 from store.span_set import (
     CLIENT,
     ENGINE,
@@ -54,6 +55,8 @@ def facts_of(spans: SpanSet) -> pd.DataFrame:
     facts |= usage_of(spans, members, nearest(parent, is_request))
     facts |= _ending(spans, members, facts["ttft_ms"])
     facts["tpot_ms"] = _tpot(spans, members, facts)
+    facts["itl_p95_ms"] = members.first_number(spans.numbers["itl_p95_ms"])
+    facts |= quality_of(spans, members, parent, anchor)
     facts["sources"] = _sources(spans, members)
     # Texts stay what they are: made into pandas' own kind, they would have to be made back again.
     return pd.DataFrame(

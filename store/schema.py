@@ -6,9 +6,12 @@ bookkeeping tables are derived and can be rebuilt. `create` is idempotent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from store.columns import VOCABULARY_COLUMNS
 from store.dialect import for_cluster
 from store.engine import Engine
+from store.evaluation import COUNT_SQL
 
 _UTC9 = "DateTime64(9, 'UTC')"
 _MAP = "Map(LowCardinality(String), String)"
@@ -18,6 +21,20 @@ _LEAN = "min_bytes_for_wide_part = 104857600, min_columns_to_activate_adaptive_w
 # Merging a row costs half of what taking it in did, each time: merge more parts at once, so less
 # often, and leave large ones alone.
 _SELDOM = "merge_selector_base = 12, max_bytes_to_merge_at_max_space_in_pool = 536870912"
+
+
+_EVALUATIONS = f"evaluations UInt8 DEFAULT {COUNT_SQL}"
+
+# Columns that came after the first data folders: what was stored before does not know them.
+_ADDED_TO_SPANS = ("itl_p95_ms", "eval_name", "eval_score", "eval_label")
+_ADDED_TO_FACTS = {
+    "itl_p95_ms": "Nullable(Float64)",
+    "eval_name": "LowCardinality(String)",
+    "eval_score": "Nullable(Float64)",
+    "eval_label": "LowCardinality(String)",
+    "tool_calls": "Nullable(Int64)",
+    "tool_errors": "Nullable(Int64)",
+}
 
 
 def _spans() -> str:
@@ -51,6 +68,7 @@ CREATE TABLE IF NOT EXISTS spans (
   received {_UTC9} CODEC(Delta, ZSTD(1)),
   seq UInt64 CODEC(Delta, ZSTD(1)),
   version UInt64 CODEC(ZSTD(1)),
+  {_EVALUATIONS},
   INDEX by_trace trace_id TYPE bloom_filter(0.01) GRANULARITY 1,
   INDEX by_batch seq TYPE minmax GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(version)
@@ -97,6 +115,7 @@ CREATE TABLE IF NOT EXISTS facts (
   conflicts Array(String),
   conversation_id String CODEC(ZSTD(1)),
   task_id String CODEC(ZSTD(1)),
+  {", ".join(f"{name} {kind}" for name, kind in _ADDED_TO_FACTS.items())},
   version UInt64 CODEC(Delta, ZSTD(1)),
   deleted UInt8,
   INDEX by_trace trace_id TYPE bloom_filter(0.01) GRANULARITY 1
@@ -252,6 +271,19 @@ FROM spans GROUP BY seq, source, tenant""",
 
 
 def create(engine: Engine) -> None:
-    """Create all of store's tables where they do not exist yet."""
-    for statement in (*TABLES, *VIEWS):
+    """Create all of store's tables where they do not exist yet, and the columns they lack."""
+    for statement in (*TABLES, *_added(), *VIEWS):
         engine.execute(for_cluster(statement, engine.cluster))
+
+
+def _added() -> tuple[str, str]:
+    spans = [f"{name} {VOCABULARY_COLUMNS[name]}" for name in _ADDED_TO_SPANS]
+    facts = [f"{name} {kind}" for name, kind in _ADDED_TO_FACTS.items()]
+    return (
+        f"ALTER TABLE spans {_add([*spans, _EVALUATIONS])}",
+        f"ALTER TABLE facts {_add(facts)}",
+    )
+
+
+def _add(columns: Sequence[str]) -> str:
+    return ", ".join(f"ADD COLUMN IF NOT EXISTS {column}" for column in columns)

@@ -6,12 +6,14 @@ spans and dozens of columns, and what frames do between two steps costs more tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from store.evaluation import Evaluation
 
 Rows = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.uint64]
@@ -34,7 +36,7 @@ WORDS = (
 NUMBERS = (
     "http_status", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens",
     "total_tokens", "reported_cost_usd", "ttft_ms", "queue_ms", "prefill_ms", "decode_ms",
-    "inference_ms", "e2e_ms", "latency_ms", "attempt", "streaming",
+    "inference_ms", "e2e_ms", "latency_ms", "attempt", "streaming", "itl_p95_ms", "evaluations",
 )  # fmt: skip
 
 
@@ -73,6 +75,7 @@ class SpanSet:
     end_ns: Rows
     words: Mapping[str, Words]
     numbers: Mapping[str, Reals]
+    evaluations: Mapping[int, Sequence[Evaluation]] = field(default_factory=dict)  # by row
 
     def __len__(self) -> int:
         return len(self.id)

@@ -87,6 +87,19 @@ def _tiles(trace: Trace, shape: Waterfall) -> list[Any]:
         tile("Tokens in", count(totals.prompt_tokens)),
         tile("Tokens out", count(totals.completion_tokens)),
         tile("Cost", dollars(totals.cost_usd), _basis(trace)),
+        *_judged(trace),
+    ]
+
+
+def _judged(trace: Trace) -> list[Any]:
+    """Show the lowest evaluation of the requests, where any was evaluated."""
+    found = [r for r in trace.requests if r["eval_score"] is not None or r["eval_label"]]
+    if not found:
+        return []
+    worst = min(found, key=lambda r: (r["eval_score"] is None, r["eval_score"] or 0))
+    score, label = worst["eval_score"], worst["eval_label"] or ""
+    return [
+        tile("Evaluation", label if score is None else f"{score:g}", worst["eval_name"] or label)
     ]
 
 

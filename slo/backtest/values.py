@@ -23,6 +23,7 @@ ARRIVALS = "token_times_ms"
 _INTEGERS = {
     "http_status": pa.int32(), "attempts": pa.uint16(), "prompt_tokens": pa.int64(),
     "cached_tokens": pa.int64(), "completion_tokens": pa.int64(), "reasoning_tokens": pa.int64(),
+    "tool_calls": pa.int64(), "tool_errors": pa.int64(),
 }  # fmt: skip
 _UNKNOWN = {"", "null", "NULL", "nan", "NaN", "None"}
 _TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}

@@ -49,6 +49,7 @@ def finish_span(span: Span, outcome: Outcome, status: int, facts: AnswerFacts) -
         names.OUTCOME_REASON: outcome.reason.value,
         names.ERROR_TYPE: outcome.error_type,
         names.SERVER_TTFT: facts.ttft_s,
+        names.SERVER_ITL_P95: facts.gaps.p95_s(),
         names.INPUT_TOKENS: facts.prompt_tokens,
         names.OUTPUT_TOKENS: facts.completion_tokens,
         names.CACHED_TOKENS: facts.cached_tokens,

@@ -169,6 +169,9 @@ class SpanWriter:
             pieces.append(double(names.SERVER_TTFT, ttft_s))
         if answered.finished is not None:
             pieces += _usage(answered.finished)
+            gaps = answered.finished.output_tokens - 1
+            if planned.stream and gaps > 0:  # an even pace: single steps are not played
+                pieces.append(double(names.SERVER_ITL_P95, answered.finished.decode_s / gaps))
             pieces.append(text(names.RESPONSE_MODEL, self._settings.model))
             pieces.append(texts(names.FINISH_REASONS, (_finish_reason(planned),)))
         elif planned.stream and answered.first_token_at is not None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stack.wire.gaps import Gaps
+
 _TELLING = re.compile(rb'"usage":\s*\{|"finish_reason":\s*"|\[DONE\]|"error"')
 _END = b"\n\n"
 
@@ -27,6 +29,7 @@ class AnswerFacts:
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     finish_reasons: list[str] = field(default_factory=list)
+    gaps: Gaps = field(default_factory=Gaps, compare=False)
     done: bool = False
     error: Mapping[str, Any] | None = None
 
@@ -76,6 +79,8 @@ class StreamReader:
         self._rest = data[cut:]
         ready = data if cut == len(data) else data[:cut]
         if self._facts.ttft_s is not None and not _TELLING.search(ready):
+            if not ready.startswith(b":"):  # a comment keeps a connection alive, no more
+                self._facts.gaps.came(self._elapsed(), ready.count(_END))
             return ready
         kept = [event for event in ready.split(_END) if event and self._read(event)]
         return _END.join([*kept, b""]) if kept else b""
@@ -95,8 +100,11 @@ class StreamReader:
         if not isinstance(document, dict):
             return True
         self._facts.learn(document)
-        if self._facts.ttft_s is None and _has_content(document):
-            self._facts.ttft_s = self._elapsed()
+        if _has_content(document):
+            at_s = self._elapsed()
+            if self._facts.ttft_s is None:
+                self._facts.ttft_s = at_s
+            self._facts.gaps.came(at_s)
         only_usage = document.get("choices") == [] and document.get("usage") is not None
         return self._pass_usage or not only_usage
 

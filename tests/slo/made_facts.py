@@ -16,12 +16,16 @@ NS = 1_000_000_000
 _TEXT = (
     "tenant", "route", "model", "replica", "user_id", "feature", "app_version", "priority",
     "gateway", "outcome_reason", "usage_source", "finish_reason", "conversation_id", "task_id",
+    "eval_name", "eval_label",
 )  # fmt: skip
 _FLOATS = (
     "duration_ms", "ttft_ms", "tpot_ms", "queue_ms", "prefill_ms", "decode_ms", "engine_s",
-    "reported_cost_usd",
+    "reported_cost_usd", "itl_p95_ms", "eval_score",
 )  # fmt: skip
-_INTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+_INTS = (
+    "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "tool_calls",
+    "tool_errors",
+)  # fmt: skip
 
 
 def nanoseconds(moment: datetime) -> int:

@@ -107,7 +107,7 @@ def body_of(
     """Build one export request of one resource.
 
     A span is a dict: trace and id (hex), parent (hex, optional), name, kind, start_ms and end_ms
-    after `START_NS`, status, attributes.
+    after `START_NS`, status, attributes, events as (ms after `START_NS`, name, attributes).
     """
     request = ExportTraceServiceRequest()
     scopes = request.resource_spans.add()
@@ -127,6 +127,11 @@ def body_of(
         span.end_time_unix_nano = START_NS + round(given.get("end_ms", 100) * 1e6)
         span.status.code = given.get("status", 0)
         span.attributes.extend(_attributes(given.get("attributes", {})))
+        for at_ms, name, said in given.get("events", ()):
+            event = span.events.add()
+            event.time_unix_nano = START_NS + round(at_ms * 1e6)
+            event.name = name
+            event.attributes.extend(_attributes(said))
     return request.SerializeToString()
 
 

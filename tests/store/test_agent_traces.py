@@ -64,6 +64,24 @@ def test_tokens_in_the_total_but_in_no_part_are_reported(
     assert (note["field"], note["says"] - note["taken"]) == ("total_tokens", 1_173)
 
 
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("pydantic-ai-tools-2025-12-04", [3, None, None, None]),
+        ("openai-agents-2025-09-30", [1, None]),
+        ("google-adk-2025-08-28", [1, None]),
+    ],
+)
+def test_tools_belong_to_the_model_call_that_asked_for_them(
+    name: str, calls: list[int | None], ingest: Callable[..., int], engine: Engine
+) -> None:
+    ingest([to_otlp(json.loads((FOLDER / f"{name}.trace.json").read_text()))])
+
+    facts = engine.rows("SELECT tool_calls, tool_errors FROM facts FINAL ORDER BY start")
+    assert [fact["tool_calls"] for fact in facts] == calls
+    assert facts[0]["tool_errors"] == 0
+
+
 def to_otlp(document: dict[str, Any]) -> bytes:
     """Write a Langfuse export as one OTLP request: the original attributes where it kept them."""
     trace = document["trace"]

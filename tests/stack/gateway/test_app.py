@@ -49,6 +49,7 @@ async def test_a_streamed_answer_is_good_and_its_span_has_tokens_and_ttft(bench:
     assert a["gen_ai.response.finish_reasons"] == ("stop",)
     assert a["gen_ai.request.stream"] is True
     assert 0 < a["gen_ai.server.time_to_first_token"] < 5
+    assert 0 <= a["tokenweir.inter_token_latency.p95"] < 5
     assert "error.type" not in a
     assert engine.bodies[0]["stream_options"] == {"include_usage": True}
 

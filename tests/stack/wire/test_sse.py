@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stack.wire.gaps import Gaps
 from stack.wire.sse import AnswerFacts, StreamReader
 
 
@@ -102,6 +103,35 @@ def test_nothing_said_is_none_and_never_zero() -> None:
     assert facts.prompt_tokens is None
     assert facts.completion_tokens is None
     assert facts.cached_tokens is None
+
+
+def test_the_p95_of_the_gaps_is_that_of_the_events_as_they_came() -> None:
+    facts = AnswerFacts()
+    times = iter([1.0, 1.1, 1.4, 1.5, 9.0])
+    reader = StreamReader(facts, lambda: next(times), pass_usage=False)
+
+    reader.feed(event({"choices": [{"delta": {"role": "assistant", "content": ""}}]}))
+    reader.feed(delta("one"))
+    assert facts.gaps.p95_s() is None
+    reader.feed(delta("two"))
+    reader.feed(b": still there\n\n")
+    reader.feed(delta("three") + delta("four"))
+    reader.feed(delta("five", "stop"))
+    reader.feed(delta("", "stop") + USAGE + b"data: [DONE]\n\n")
+
+    assert facts.gaps.p95_s() == pytest.approx(0.3)
+
+
+@given(st.lists(st.tuples(st.floats(0, 9), st.integers(1, 4)), min_size=1, max_size=30))
+def test_the_p95_is_the_nearest_rank_of_all_gaps(pieces: list[tuple[float, int]]) -> None:
+    gaps, now, every = Gaps(), 0.0, []
+    for wait, events in pieces:
+        before, now = now, now + wait
+        every += [now - before, *[0.0] * (events - 1)]
+        gaps.came(now, events)
+    every = sorted(every[1:])
+
+    assert gaps.p95_s() == (every[-(-95 * len(every) // 100) - 1] if every else None)
 
 
 @given(st.binary(max_size=200))
