@@ -229,6 +229,30 @@ def false_pages_by_tokens(tenants: int, tail: float, rng: np.random.Generator) -
     return table
 
 
+def time_to_page_by_tokens(tail: float, rng: np.random.Generator) -> Table:
+    """Fail everything after two days: how long until the page, by tokens and by requests."""
+    table = Table(
+        "objective", "requests/h", "by tokens, median", "worst", "by requests, median", "worst",
+        title="Minutes of total outage until the page (20 outages a row)",
+    )  # fmt: skip
+    before, after = 2 * 1440, 1440
+    for objective in (0.9, 0.95, 0.99, 0.999):
+        for rate in (30, 100, 1000, 3600):
+            total = rng.poisson(rate / 60, (AT_ONCE, before + after))
+            bad = rng.binomial(total, allowance(objective) / 2)
+            bad = np.where(np.arange(before + after) >= before, total, bad)
+            tiers = derive(objective, MONTH)
+            cells: list[str] = []
+            for history in (
+                Weighed(total - bad, bad, tail, rng),
+                History(total - bad, bad, rng),
+            ):
+                minutes, _ = until_page(ours, tiers, objective, history, before)
+                cells += [f"{np.median(minutes):.0f}", f"{minutes.max()}"]
+            table.add_row(f"{objective:.1%}", f"{rate:,}", *cells)
+    return table
+
+
 def until_page(
     rule: Burning, tiers: Sequence[Tier], objective: float, history: History, since: int
 ) -> tuple[Ints, Ints]:
@@ -313,6 +337,7 @@ def main() -> None:
     rng, console = np.random.default_rng(args.seed), Console(width=120)
     started = time.perf_counter()
     console.print(false_pages_by_tokens(args.tenants, args.tail, rng))
+    console.print(time_to_page_by_tokens(args.tail, rng))
     if args.only_weights:
         return
     console.print(false_pages(args.tenants, rng))

@@ -226,9 +226,9 @@ TOLD = {"fired", "raised", "lowered", "clearing", "returned", "resolved", "froze
 def test_the_alerts_of_a_backtest_are_those_of_the_running_server(
     engine: Engine, db: Database, seed: int, every: int, sources: str
 ) -> None:
-    rows = played(seed, 60 * timedelta(seconds=every))
-
-    expected, got = both(engine, db, documents(), rows, timedelta(seconds=every), sources)
+    expected, got = both(
+        engine, db, documents(), played(seed, 60 * SECOND * every), SECOND * every, sources
+    )
 
     assert len(fired(expected)) > 3
     assert [each for each in expected if each[2] in TOLD] == got
@@ -239,10 +239,9 @@ def test_the_alerts_of_a_backtest_are_those_of_the_running_server(
 def test_a_backtest_judges_weights_and_composites_as_the_server_does(
     engine: Engine, db: Database, seed: int, every: int, sources: str
 ) -> None:
-    rows = weighed(played(seed, 60 * timedelta(seconds=every)), seed)
-    slos = weighed_documents()
+    rows = weighed(played(seed, 45 * SECOND * every), seed)
 
-    expected, got = both(engine, db, slos, rows, timedelta(seconds=every), sources)
+    expected, got = both(engine, db, weighed_documents(), rows, SECOND * every, sources)
 
     assert {"tokens", "sum"} <= {each[0] for each in fired(expected)}
     assert [each for each in expected if each[2] in TOLD] == got
