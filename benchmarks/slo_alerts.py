@@ -1,9 +1,9 @@
 """When alerts fire: false pages of healthy tenants, time to page in an outage, and flapping.
 
-`python benchmarks/slo_alerts.py` prints four tables in a few minutes. Tenants are simulated
+`python benchmarks/slo_alerts.py` prints five tables in a few minutes. Tenants are simulated
 minute by minute: Poisson arrivals, independent failures. "Plain" is the same tiers without a
 guard, "5 bad" asks in addition for five bad requests in the long window. With weights, requests
-have between one and 100,000 tokens (`--tail` of a Pareto distribution: the lower, the heavier), and
+have between 100 and 100,000 tokens (`--tail` of a Pareto distribution: the lower, the heavier), and
 "as counts" is a guard that takes tokens for requests.
 """
 
