@@ -7,7 +7,7 @@ from pathlib import Path
 
 from base.errors import ConfigError
 from slo.documents import read
-from slo.export import apart, to_openslo, to_rules, why_not
+from slo.export import apart, to_openslo, to_rules, why_not, why_not_apart
 from slo.imports.text import as_yaml
 from slo.located import read_documents
 from slo.model import Slo
@@ -52,7 +52,7 @@ def _counted_otherwise(slo: Slo, form: str) -> str:
         return (
             "is a composite, of which OpenSLO does not say how it adds up; its components are not"
         )
-    return ""
+    return why_not_apart(slo)
 
 
 def _documents(slos: Sequence[Slo]) -> list[dict[str, object]]:

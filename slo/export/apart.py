@@ -18,6 +18,7 @@ from slo.expression_text import write
 from slo.model import Slo
 from slo.overrides import Override
 from slo.prometheus.selector import parse_selector
+from slo.prometheus.sli import Queries
 from slo.tiers import Tier
 
 LONGEST_NAME = 64
@@ -30,6 +31,8 @@ def apart(slo: Slo, document: Mapping[str, Any]) -> list[tuple[Slo, dict[str, An
     plain = {key: value for key, value in document.items() if key != "overrides"}
     if not slo.overrides:
         return [(slo, plain)]
+    if why := why_not_apart(slo):
+        raise BadInput(f"slo {slo.name!r} {why}")
     parts = []
     for number, (own, chosen) in enumerate(zip(slo.variants, selections(slo), strict=True)):
         said = plain | {"name": _name(slo.name, number)}
@@ -43,9 +46,25 @@ def apart(slo: Slo, document: Mapping[str, Any]) -> list[tuple[Slo, dict[str, An
         if slo.prometheus is None:
             said["eligible"] = _eligible(slo, number, document.get("eligible"))
         else:
-            said["prometheus"] = _selected(slo, document["prometheus"], chosen)
+            said["prometheus"] = _selected(document["prometheus"], chosen)
         parts.append((replace(own, name=said["name"]), said))
     return parts
+
+
+def why_not_apart(slo: Slo) -> str:
+    """Say why an SLO with overrides cannot be parted; '' where it can, or has none."""
+    if not slo.overrides or slo.prometheus is None:
+        return ""
+    if isinstance(slo.prometheus.events, Queries):
+        why = "queries cannot be narrowed to some of the groups"
+    elif any(chosen.without for chosen in selections(slo)):
+        why = "selectors cannot leave out what matches several members at once"
+    else:
+        return ""
+    return (
+        f"has overrides, and this format has one objective for all groups; {why}: write an "
+        "SLO for each objective"
+    )
 
 
 def _name(name: str, number: int) -> str:
@@ -87,20 +106,12 @@ def _is_none_of(override: Override) -> Expression:
     return ways[0] if len(ways) == 1 else AnyOf(tuple(ways))
 
 
-def _selected(slo: Slo, section: Mapping[str, Any], chosen: Selection) -> dict[str, Any]:
-    found = {key: section[key] for key in _SELECTORS if section.get(key) is not None}
-    if not found or chosen.without:
-        raise BadInput(
-            f"slo {slo.name!r} has overrides, and this format has one objective for all groups: "
-            + (
-                "selectors cannot leave out what matches several members at once"
-                if found
-                else "queries cannot be narrowed to some of the groups"
-            )
-            + "; write an SLO for each objective"
-        )
+def _selected(section: Mapping[str, Any], chosen: Selection) -> dict[str, Any]:
     narrowed = {}
-    for key, text in found.items():
+    for key in _SELECTORS:
+        text = section.get(key)
+        if text is None:
+            continue
         selector = parse_selector(text)
         narrowed[key] = str(selector.of(selector.metric, *chosen.wanted))
     return {**section, **narrowed}
