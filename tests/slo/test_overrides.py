@@ -247,7 +247,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         is_bad = tenant != "calm" and since
         rows.append(
             fact(at, number, tenant=tenant, route=("/a", "/b")[number % 2],
-                 outcome="bad" if is_bad else "good")
+                 outcome="bad" if is_bad else "good", completion_tokens=number % 90 + 1,
+                 eval_score=None if number % 4 else 0.3 + number % 5 / 10)
         )  # fmt: skip
     put(opened, rows)
     alive(opened, [NOW - MINUTE * number - SECOND for number in range(61)])
@@ -292,6 +293,30 @@ def test_a_group_under_an_override_is_judged_as_by_the_slo_written_alone(
     assert len(found) == 6
     for group, verdict in found.items():
         assert verdict == (expected if group[0] in tenants else others)[group]
+
+
+COUNTED: dict[str, dict[str, Any]] = {
+    "weighted": {"weight": "completion_tokens"},
+    "quality": {"eligible": "eval_score is not null", "good": "eval_score >= 0.5"},
+    "calendar": {"calendar": "day"},
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_whatever_an_slo_counts_an_override_judges_as_the_slo_alone(
+    engine: Engine, kind: str
+) -> None:
+    more = COUNTED[kind] | {"window": "1h", "labels": {}, "annotations": {}, "objective": 90}
+    override = {"match": {"tenant": ["acme", "beta"]}, "objective": 97}
+
+    found = judge(engine, read_one(override, **more))
+    alone = judge(engine, read_one(**more | {"objective": 97}))
+    others = judge(engine, read_one(**more))
+
+    assert any(verdict.bad for verdict in found.values())
+    assert found == {
+        group: (alone if group[0] in {"acme", "beta"} else others)[group] for group in found
+    }
 
 
 @settings(deadline=None, max_examples=8)
