@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, or_, select
+from sqlalchemy import Connection, Engine, Row, or_, select, true
 
 from alerts import acks, book, silences, wording
 from alerts.acks import Ack
@@ -101,7 +101,7 @@ def current(db: Engine, now: datetime) -> list[Alert]:
     return sorted(found, key=lambda a: (a.state is Condition.RESOLVED, -a.severity.rank, a.since))
 
 
-def history(db: Engine, start: datetime, end: datetime) -> list[Alert]:
+def history(db: Engine, start: datetime, end: datetime, slo: str | None = None) -> list[Alert]:
     """List the episodes that were open at some time in [start, end], the newest first."""
     with transaction(db) as connection:
         rows = connection.execute(
@@ -109,6 +109,7 @@ def history(db: Engine, start: datetime, end: datetime) -> list[Alert]:
             .where(
                 episodes.c.fired_at <= end,
                 or_(episodes.c.resolved_at.is_(None), episodes.c.resolved_at >= start),
+                true() if slo is None else episodes.c.slo == slo,
             )
             .order_by(episodes.c.fired_at.desc(), episodes.c.episode)
             .limit(_MANY)

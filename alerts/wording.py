@@ -12,6 +12,7 @@ from alerts.facts import Facts
 from alerts.model import Severity
 from alerts.notice import safe_label
 from base.durations import format_duration, parse_instant
+from base.labels import in_address
 
 _TOP_REASONS = 3
 
@@ -72,8 +73,8 @@ def dashboard_url(external_url: str, slo: str, group: Mapping[str, str]) -> str:
     base = external_url.rstrip("/")
     if not slo:
         return f"{base}/"
-    query = urlencode({"slo": slo, **group}, quote_via=quote)
-    return f"{base}/?{query}"
+    named = {"name": slo, **({"group": in_address(group)} if group else {})}
+    return f"{base}/slo?{urlencode(named, safe=':,/', quote_via=quote)}"
 
 
 def title(group_labels: Mapping[str, str], count: int, first: str) -> str:

@@ -43,6 +43,8 @@ PAGES = {
     "Overview, 1 hour": ("/?range=1h", ".chart-dots, .chart-line, .chart-empty"),
     "Overview, 24 hours": ("/", ".chart-dots"),
     "Overview, 30 days": ("/?range=30d", ".chart-dots"),
+    "SLOs, all": ("/slo", "#slo-list .ledger td, .slo-list td"),
+    "SLO, 30 days": ("/slo?name=chat-first-token", ".chart-line-step"),
     "Cost, 7 days": ("/cost?range=7d", ".share"),
     "Cost, 30 days": ("/cost?range=30d", ".share"),
     "Traces, 24 hours": ("/traces", "[role=row] a"),

@@ -15,7 +15,7 @@ from dashboards import shell
 from dashboards.deps import Deps
 from dashboards.first import WAIT_S, FirstView
 from dashboards.memo import Memo
-from dashboards.pages import cost, overview, traces
+from dashboards.pages import cost, overview, slo, traces
 from dashboards.parts import problem
 from dashboards.reader import Reader
 
@@ -78,7 +78,10 @@ _INDEX = """<!DOCTYPE html>
 </html>"""
 _PLACE = "<!--first view-->"
 # In the page itself: the first view is drawn without waiting for another answer.
-_DRAW = (resources.files("dashboards") / "assets" / "chart.js").read_text(encoding="utf-8")
+_DRAW = "".join(
+    (resources.files("dashboards") / "assets" / name).read_text(encoding="utf-8")
+    for name in ("chart_axes.js", "chart.js")
+)
 
 
 class _Pages(Dash):
@@ -102,7 +105,7 @@ def create_app(deps: Deps, first_view_wait_s: float = WAIT_S) -> Dash:
         serve_locally=True,
         suppress_callback_exceptions=True,
         assets_folder=str(resources.files("dashboards") / "assets"),
-        assets_ignore=r"^chart\.js$",
+        assets_ignore=r"^chart(_axes)?\.js$",
         index_string=_INDEX,
         on_error=_report,
         add_log_handler=False,
@@ -113,7 +116,7 @@ def create_app(deps: Deps, first_view_wait_s: float = WAIT_S) -> Dash:
     app.layout = shell.layout()
     reader = Reader(deps, Memo(deps.clock))
     shell.register(app, reader)
-    pages = {"/": overview, "/cost": cost, "/traces": traces}
+    pages = {"/": overview, "/slo": slo, "/cost": cost, "/traces": traces}
     for page in pages.values():
         page.register(app, reader)
     app.first_view = FirstView(reader, pages, first_view_wait_s)

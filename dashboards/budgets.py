@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from cost.read import Window
 from dashboards.reader import PATIENCE_S, SHARED, Reader
+from dashboards.stretches import Stretch, stretches
 from slo.exclusion import resolve
 from slo.model import Slo
 from slo.series import Series, read_series
 from slo.verdict import Verdict
 
 POINTS = 60
+FINE = 2 * POINTS  # of a budget that has a page to itself
 # Steps that are whole numbers of the buckets that are kept, so that a month is not read by minutes.
 _STEPS = tuple(
     timedelta(seconds=s)
@@ -65,23 +68,55 @@ def _series(reader: Reader, slo: Slo, end: datetime) -> list[Series]:
 
 
 def burndown(verdict: Verdict, series: Series) -> tuple[BudgetPoint, ...]:
-    """Add up the bad requests of each step against what the whole window allows.
+    """Show how a verdict's whole window was spent."""
+    return spent(stretches(verdict)[0], allowed_of(verdict, verdict.total), series)
 
-    The last point is the verdict's own, so the line ends at the number beside it.
+
+def read_spent(
+    reader: Reader, slo: Slo, verdict: Verdict, stretch: Stretch
+) -> tuple[BudgetPoint, ...]:
+    """Read how one group's budget was spent over a stretch; nothing where nothing was judged."""
+    if not stretch.total or stretch.remaining is None:
+        return ()
+    step = step_of(stretch.length, FINE)
+    counts = read_counts(reader, slo, verdict, Window(stretch.start, stretch.now), step)
+    return () if counts is None else spent(stretch, allowed_of(verdict, stretch.total), counts)
+
+
+def read_counts(
+    reader: Reader, slo: Slo, verdict: Verdict, window: Window, step: timedelta
+) -> Series | None:
+    """Read one group's good and bad requests by step; None where it had none."""
+    excluded = resolve(reader.deps.exclusions(), [slo], window.start, window.end + step)
+    group = tuple(verdict.group.values())
+    found = read_series(
+        reader.deps.engine, slo, window.start, window.end, step, excluded, groups=[group]
+    )
+    return next((each for each in found if tuple(each.group.values()) == group), None)
+
+
+def allowed_of(verdict: Verdict, total: int) -> float:
+    """Count how many of so many may be bad; none where dollars are judged, not requests."""
+    return 0.0 if verdict.objective is None else total * (1 - verdict.objective)
+
+
+def spent(stretch: Stretch, allowed: float, counts: Series) -> tuple[BudgetPoint, ...]:
+    """Add up the bad requests of a stretch against what the whole budget allows.
+
+    The last point is what is left now, so the line ends at the number beside it.
+    A budget that was untouched at the start begins at 1. Of the newest hours of a window the
+    beginning is what is left now and what was spent since.
     """
-    if verdict.objective is None:
+    if allowed <= 0 or stretch.remaining is None:
         return ()
-    allowed = verdict.total * (1 - verdict.objective)
-    if allowed <= 0 or verdict.budget_remaining is None:
-        return ()
-    points = [BudgetPoint(verdict.at - verdict.window, 1.0)]
-    spent = 0
-    for at, bad in zip(series.at, series.bad, strict=True):
-        spent += bad
-        points.append(BudgetPoint(at, 1 - spent / allowed))
-    return (*points, BudgetPoint(verdict.at, verdict.budget_remaining))
+    left = 1.0 if stretch.is_whole else stretch.remaining + sum(counts.bad) / allowed
+    points = [BudgetPoint(stretch.start, left)]
+    for at, bad in zip(counts.at, counts.bad, strict=True):
+        left -= bad / allowed
+        points.append(BudgetPoint(at, left))
+    return (*points, BudgetPoint(stretch.now, stretch.remaining))
 
 
-def step_of(window: timedelta) -> timedelta:
-    """Pick the step that gives about sixty points."""
-    return next((step for step in _STEPS if window / step <= POINTS * 1.5), _STEPS[-1])
+def step_of(window: timedelta, points: int = POINTS) -> timedelta:
+    """Pick the step that gives about so many points."""
+    return next((step for step in _STEPS if window / step <= points * 1.5), _STEPS[-1])

@@ -59,11 +59,13 @@ class LeaseView:
     is_dry_run: bool = False
 
 
-def read_alerts(db: Engine, window: Window, now: datetime) -> list[AlertView]:
-    """List what is active now and what fired at some time in the window."""
-    current = alerts.current(db, now)
+def read_alerts(
+    db: Engine, window: Window, now: datetime, slo: str | None = None
+) -> list[AlertView]:
+    """List what is active now and what fired at some time in the window; of one SLO, or all."""
+    current = [a for a in alerts.current(db, now) if slo is None or a.slo == slo]
     seen = {alert.id for alert in current}
-    past = [a for a in alerts.history(db, window.start, window.end) if a.id not in seen]
+    past = [a for a in alerts.history(db, window.start, window.end, slo) if a.id not in seen]
     return [alert_view(a) for a in (*current, *past) if a.state is not Condition.INACTIVE]
 
 

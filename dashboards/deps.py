@@ -11,6 +11,7 @@ from base.clock import Clock
 from cost.prices import PriceBook
 from slo.exclusion import Exclusion
 from slo.model import Slo
+from slo.spending.model import CostSlo
 from slo.verdict import Verdict
 from store.engine import Engine
 
@@ -20,7 +21,8 @@ class Deps:
     """Everything the pages read. The callables are called from web threads, on every refresh.
 
     `engine` is the telemetry store, `db` the control database; `verdicts` answers with the newest
-    evaluation, `slos` with the documents it judged and `exclusions` with what does not count.
+    evaluation, `slos` and `costs` with the documents it judged and `exclusions` with what does not
+    count.
     """
 
     engine: Engine
@@ -30,3 +32,4 @@ class Deps:
     verdicts: Callable[[], Sequence[Verdict]]
     slos: Callable[[], Sequence[Slo]]
     exclusions: Callable[[], Sequence[Exclusion]] = tuple
+    costs: Callable[[], Sequence[CostSlo]] = tuple

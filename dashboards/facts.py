@@ -13,6 +13,7 @@ from typing import Any
 from base.errors import BadInput
 from cost.prices import PriceBook
 from cost.requests import Run, price_requests
+from dashboards.state import OUTCOMES
 from store.engine import Engine
 
 FILTERS = ("tenant", "route", "model", "replica", "outcome", "user_id")
@@ -57,13 +58,21 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class RequestQuery:
-    """Which requests: half-open [start, end), each filter an exact value."""
+    """Which requests: half-open [start, end), each filter an exact value.
+
+    An outcome that does not exist is BadInput: it would look like a quiet service.
+    """
 
     start: datetime | None = None
     end: datetime | None = None
     filters: Mapping[str, str] | None = None
     cursor: Cursor | None = None
     limit: int = 100
+
+    def __post_init__(self) -> None:
+        outcome = (self.filters or {}).get("outcome")
+        if outcome is not None and outcome not in OUTCOMES:
+            raise BadInput(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
 
 
 @dataclass(frozen=True, slots=True)

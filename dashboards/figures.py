@@ -15,9 +15,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from cost.read import Window
-from dashboards.budgets import BudgetPoint
 from dashboards.control import AlertView, LeaseView
-from slo.verdict import Verdict
 
 Event = AlertView | LeaseView
 Kind = Literal[
@@ -43,26 +41,40 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A time in which an alert fired."""
+    """A time in which an alert fired, or in which requests do not count; pointing reads `words`."""
 
     start: int
     end: int
+    kind: Literal["fired", "left-out"] = "fired"
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment at which the control loop acted; without words where a neighbour has them."""
+    """A moment: the control loop acted, a document changed, now, or what is foreseen.
+
+    Without words where a neighbour has them.
+    """
 
     at: int
     words: str = ""
+    kind: Literal["act", "edit", "now", "foreseen"] = "act"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is foreseen, as (time, value): a line, and the outline of where it may lie."""
+
+    line: tuple[tuple[int, float], ...]
+    area: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Everything a chart shows. Times are milliseconds since the epoch.
 
-    `step` is the width of a bar; `guide` a dotted line of (time, value); `empty` says why there is
-    nothing to draw.
+    `step` is the width of a bar; `guide` a dotted line of (time, value); `says` is read aloud
+    after the numbers; `empty` says why there is nothing to draw.
     """
 
     title: str
@@ -76,6 +88,8 @@ class Chart:
     bands: tuple[Band, ...] = ()
     marks: tuple[Mark, ...] = ()
     guide: tuple[tuple[int, float], ...] = ()
+    outlook: Outlook | None = None
+    says: str = ""
     empty: str = ""
 
     def json(self) -> str:
@@ -89,7 +103,7 @@ def traffic(frame: pd.DataFrame, window: Window, events: Sequence[Event] = ()) -
         unit="rate",
         at=_times(frame.index),
         series=tuple(_column(frame, n, n, c, "area") for n, c in TRAFFIC_COLOURS.items()),
-        **_around(window, events),
+        **around(window, events),
     )
 
 
@@ -103,25 +117,7 @@ def latency(frame: pd.DataFrame, window: Window, events: Sequence[Event] = ()) -
             _column(frame, f"ttft_{name}", name, colour, "line")
             for name, colour in reversed(LATENCY_COLOURS.items())
         ),
-        **_around(window, events),
-    )
-
-
-def burndown(
-    points: Sequence[BudgetPoint], verdict: Verdict, events: Sequence[Event] = ()
-) -> Chart:
-    """Draw the budget left over the window, with the even spend it may not exceed."""
-    window = Window(verdict.at - verdict.window, verdict.at)
-    colour = "bad" if (verdict.budget_remaining or 0) < 0 else "accent"
-    left = tuple(_short(point.remaining * 100) for point in points)
-    return Chart(
-        "Error budget left",
-        height=250,
-        unit="percent",
-        at=tuple(_ms(point.at) for point in points),
-        series=(Series("budget left", colour, "step", left),),
-        guide=((_ms(window.start), 100.0), (_ms(window.end), 0.0)),
-        **_around(window, events),
+        **around(window, events),
     )
 
 
@@ -138,7 +134,7 @@ def spend(frame: pd.DataFrame, window: Window, step_hours: int) -> Chart:
         step=step_hours * 3_600_000,
         at=_times(frame.index),
         series=tuple(_column(frame, n, n, c, "bars") for n, c in spend_colours(frame).items()),
-        **_around(window, ()),
+        **around(window, ()),
     )
 
 
@@ -154,7 +150,7 @@ def empty(title: str, message: str, height: int = 222) -> Chart:
     return Chart(title, height=height, empty=message)
 
 
-def _around(window: Window, events: Iterable[Event]) -> dict[str, Any]:
+def around(window: Window, events: Iterable[Event]) -> dict[str, Any]:
     """Fix the time axis; shade while an alert fired, mark where the control loop acted."""
     acts: list[LeaseView] = []
     fired: list[tuple[datetime, datetime]] = []
@@ -167,9 +163,9 @@ def _around(window: Window, events: Iterable[Event]) -> dict[str, Any]:
             if start < end:
                 fired.append((start, end))
     return {
-        "start": _ms(window.start),
-        "end": _ms(window.end),
-        "bands": tuple(Band(_ms(start), _ms(end)) for start, end in _joined(fired)),
+        "start": ms(window.start),
+        "end": ms(window.end),
+        "bands": tuple(Band(ms(start), ms(end)) for start, end in _joined(fired)),
         "marks": tuple(_marks(acts, window)),
     }
 
@@ -195,17 +191,17 @@ def _marks(acts: Sequence[LeaseView], window: Window) -> list[Mark]:
         else:
             groups.append([act])
     return [
-        Mark(_ms(act.created_at), ", ".join(dict.fromkeys(a.kind for a in group)) if not i else "")
+        Mark(ms(act.created_at), ", ".join(dict.fromkeys(a.kind for a in group)) if not i else "")
         for group in groups
         for i, act in enumerate(group)
     ]
 
 
 def _column(frame: pd.DataFrame, column: str, name: str, colour: str, kind: Kind) -> Series:
-    return Series(name, colour, kind, tuple(_short(value) for value in frame[column].tolist()))
+    return Series(name, colour, kind, tuple(short(value) for value in frame[column].tolist()))
 
 
-def _short(value: float | None) -> float | None:
+def short(value: float | None) -> float | None:
     """Keep five digits: more than a chart shows, and a third of the bytes."""
     if value is None or not math.isfinite(value):
         return None
@@ -213,8 +209,8 @@ def _short(value: float | None) -> float | None:
 
 
 def _times(index: pd.Index[Any]) -> tuple[int, ...]:
-    return tuple(_ms(at) for at in index)
+    return tuple(ms(at) for at in index)
 
 
-def _ms(moment: datetime) -> int:
+def ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)

@@ -64,6 +64,18 @@ def badge(text: str, tone: str) -> Any:
     return html.Span(text, className=f"badge badge-{tone}")
 
 
+def bar(left: float | None) -> Any:
+    """Draw what is left of a budget; dashed where nothing is known, hatched where overspent."""
+    if left is None:
+        return html.Span(className="bar unknown")
+    tone = "bad" if left < 0.1 else "warn" if left < 0.3 else "good"
+    width = max(0.0, min(1.0, left)) * 100
+    return html.Span(
+        html.I(style={"width": f"{width:.1f}%"}, className=tone),
+        className="bar" + (" overspent" if left < 0 else ""),
+    )
+
+
 def waiting(height: int) -> Any:
     """Hold the place of what is being read."""
     return html.Div(className="waiting", style={"height": height}, **aria(busy="true"))

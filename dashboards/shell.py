@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
@@ -12,12 +12,11 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dashboards.parts import aria
 from dashboards.queries import read_names
 from dashboards.reader import Reader
-from dashboards.state import DEFAULT_RANGE, RANGES, parse_search
+from dashboards.state import DEFAULT_RANGE, RANGES, followed, parse_search
 from dashboards.theme import mantine_theme
 
-PAGES = (("/", "Overview"), ("/cost", "Cost"), ("/traces", "Traces"))
+PAGES = (("/", "Overview"), ("/slo", "SLOs"), ("/cost", "Cost"), ("/traces", "Traces"))
 REFRESH_MS = 5_000
-_FOLLOWS = ("range", "from", "to", "tenant")  # what links to other pages keep
 
 
 def layout() -> Any:
@@ -112,8 +111,7 @@ def _header() -> Any:
 
 def fill(path: str, search: str, read_at: datetime | None) -> dict[str, Any]:
     """Show an address in the frame, as `assets/shell.js` does; `read_at` None: nothing read yet."""
-    state, values = parse_search(search), dict(parse_qsl(search.lstrip("?")))
-    kept = {name: values[name] for name in _FOLLOWS if values.get(name)}
+    state, kept = parse_search(search), followed(search)
     links = f"?{urlencode(kept)}" if kept else ""
     shown = {
         "range.value": "" if state.start or state.end else state.range,

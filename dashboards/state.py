@@ -20,6 +20,10 @@ RANGES: Mapping[str, timedelta] = {
     "30d": timedelta(days=30),
 }
 DEFAULT_RANGE = "24h"
+FOLLOWS = ("range", "from", "to", "tenant")
+"""What links to other pages keep."""
+
+OUTCOMES = ("good", "bad", "excluded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,19 @@ def parse_search(search: str | None) -> ViewState:
         tenant=values.get("tenant"),
         route=values.get("route"),
         model=values.get("model"),
-        outcome=values.get("outcome"),
+        outcome=values["outcome"] if values.get("outcome") in OUTCOMES else None,
         slo=values.get("slo"),
         is_whole=values.get("all") == "1",
         trace=values.get("trace"),
         span=values.get("span"),
         by=chosen or ("tenant", "route"),
     )
+
+
+def followed(search: str | None) -> dict[str, str]:
+    """Pick what links to other pages keep."""
+    values = dict(parse_qsl((search or "").lstrip("?")))
+    return {name: values[name] for name in FOLLOWS if values.get(name)}
 
 
 def with_search(search: str | None, **changes: str | None) -> str:

@@ -23,6 +23,10 @@ _ATTRIBUTES = {
     "href": "href",
     "role": "role",
     "hidden": "hidden",
+    "scope": "scope",
+    "colSpan": "colspan",
+    "target": "target",
+    "rel": "rel",
 }
 # Of a segmented control: its parameter in the address, what it shows when that is not there, and
 # what else a choice takes out of the address.
@@ -118,8 +122,10 @@ def _select(props: Mapping[str, Any], _search: str) -> Markup:
 
 
 def _input(props: Mapping[str, Any], _search: str) -> Markup:
-    text = escape(str(props.get("placeholder", "")))
-    return Markup(f'<span class="still-input still-text still-empty">{text}</span>')
+    value = props.get("value")
+    text = escape(str(value or props.get("placeholder", "")))
+    empty = "" if value else " still-empty"
+    return Markup(f'<span class="still-input still-text{empty}">{text}</span>')
 
 
 def _button(props: Mapping[str, Any], search: str) -> Markup:

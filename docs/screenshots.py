@@ -20,6 +20,7 @@ ARGUMENTS = [
 # name -> path, what must be visible before the picture is taken
 PAGES = {
     "overview": ("/?range=1h", "#overview-ttft .chart-dots"),
+    "slo": ("/slo?name=chat-availability", "#slo-burndown .chart-line-step"),
     "cost": ("/cost?range=7d", "#cost-rows .ag-row"),
     "traces": ("/traces?range=1h", "#requests .ag-row a"),
     "trace": (None, "#waterfall a.span-row"),
@@ -30,6 +31,7 @@ def main() -> None:
     """Photograph each page, light and dark, wide and narrow."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="such as http://127.0.0.1:8080")
+    parser.add_argument("--only", choices=list(PAGES), help="one page instead of all")
     parser.add_argument("--trace", help="a trace id; the newest request's otherwise")
     parser.add_argument("--to", type=Path, default=FOLDER)
     parser.add_argument("--chromium", default="/usr/bin/chromium")
@@ -42,7 +44,7 @@ def main() -> None:
                 context = browser.new_context(
                     viewport={"width": width, "height": 900}, color_scheme=scheme
                 )
-                for name in PAGES:
+                for name in [args.only] if args.only else PAGES:
                     target = args.to / f"{name}-{scheme}{'' if width == 1440 else '-narrow'}.png"
                     photograph(context, args.url.rstrip("/"), name, args.trace, target)
                     print(target)

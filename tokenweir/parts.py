@@ -195,6 +195,7 @@ class Parts:
             prices=self.prices,
             verdicts=lambda: self.judge.verdicts,
             slos=lambda: self.evaluator.slos,
+            costs=lambda: self.costs.slos,
             exclusions=self._exclusions,
         )
 

@@ -5,80 +5,9 @@
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
   const PAD = { left: 52, right: 14, top: 20, bottom: 38 }; // words of marks stand above the plot
-  const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
-  const TIME_STEPS = [
-    SECOND, 2 * SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND,
-    MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE,
-    HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
-    DAY, 2 * DAY, 4 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 364 * DAY,
-  ];
-  const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+  const { day, hour, timeTicks, valueTicks, reach, WORDS, ZERO, SECOND, MINUTE, HOUR } = window.tokenweirAxes;
   const STACKED = { area: true, bars: true };
   const charts = new WeakMap();
-
-  /* Words for numbers and times. */
-
-  const plain = (v) => String(Number(v.toPrecision(3)));
-
-  function short(v) {
-    for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-      if (Math.abs(v) >= size) return plain(v / size) + unit;
-    }
-    return plain(v);
-  }
-
-  const WORDS = {
-    rate: (v) => (v !== 0 && Math.abs(v) < 0.1 ? plain(v * 60) + "/min" : short(v) + "/s"),
-    ms: (v) => (Math.abs(v) < 1000 ? plain(v) + " ms" : short(v / 1000) + " s"),
-    dollars: (v) => (v < 0 ? "−$" : "$") + (Math.abs(v) < 1000 && Math.abs(v) >= 1
-      ? Math.abs(v).toFixed(2).replace(/\.00$/, "") : short(Math.abs(v))),
-    percent: (v) => plain(v).replace("-", "−") + " %",
-  };
-
-  const ZERO = { dollars: "$0", percent: "0 %" };
-
-  const two = (n) => String(n).padStart(2, "0");
-  const day = (t) => new Date(t).getUTCDate() + " " + MONTHS[new Date(t).getUTCMonth()];
-
-  function hour(t, step) {
-    const d = new Date(t);
-    const text = two(d.getUTCHours()) + ":" + two(d.getUTCMinutes());
-    return step < MINUTE ? text + ":" + two(d.getUTCSeconds()) : text;
-  }
-
-  /* Axes. */
-
-  function timeTicks(start, end, width) {
-    const most = Math.max(2, width / 88);
-    const step = TIME_STEPS.find((s) => (end - start) / s <= most) || TIME_STEPS.at(-1);
-    const out = [];
-    let shown = null;
-    for (let t = Math.ceil(start / step) * step; t <= end; t += step) {
-      const date = day(t);
-      if (step >= DAY) out.push({ at: t, text: date, below: "" });
-      else out.push({ at: t, text: hour(t, step), below: date === shown ? "" : date });
-      shown = date;
-    }
-    return out;
-  }
-
-  /* Steps of 1, 2 or 5 times a power of ten, about `most` of them. */
-  function valueTicks(low, high, most) {
-    const rough = (high - low || 1) / most;
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((n) => n * power).find((s) => s >= rough * 0.999);
-    const first = Math.floor(low / step + 1e-9), last = Math.ceil(high / step - 1e-9);
-    return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
-  }
-
-  /* The axis ends at a tick, unless that would leave much of it empty. */
-  function reach(ticks, low, high) {
-    const spare = (ticks[1] - ticks[0]) / 2, pad = (high - low) * 0.04;
-    return [
-      low - ticks[0] > spare ? low - pad : ticks[0],
-      ticks.at(-1) - high > spare ? high + pad : ticks.at(-1),
-    ];
-  }
 
   /* Lower and upper edge of every series at every time; null is a gap. */
   function edges(spec) {
@@ -91,6 +20,14 @@
         return [base[i] - v, base[i]];
       })
     );
+  }
+
+  /* A step that the range cuts to a sliver has a rate of next to nothing: it sets no axis. */
+  function settled(spec, points) {
+    const inside = (t) => Math.min(t + spec.step, spec.end) - Math.max(t, spec.start);
+    const kept = (p, i) => p !== null && (!spec.step || inside(spec.at[i]) >= spec.step / 4);
+    const found = points.flatMap((each) => each.filter(kept));
+    return found.length ? found.flat() : points.flat().filter(Boolean).flat();
   }
 
   /* Drawing. */
@@ -126,7 +63,7 @@
         // The newest step has only begun: it has a pixel at least.
         const right = round(Math.min(x(spec.at[i] + spec.step), x(spec.end)));
         const left = Math.min(round(x(spec.at[i])), right - 1);
-        return `M${left} ${round(y(p[0]))}V${round(y(p[1]))}H${right}V${round(y(p[0]))}Z`;
+        return `M${left} ${round(y(p[0]))}V${round(Math.max(y(p[1]), PAD.top))}H${right}V${round(y(p[0]))}Z`;
       };
       put("chart-bars", points.map(bar).join(""));
       return;
@@ -150,9 +87,10 @@
   }
 
   function axes(spec, x, y, ticks, times, size, svg) {
+    const isBudget = spec.series.some((series) => series.kind === "step");
     for (const value of ticks) {
       const at = round(y(value));
-      node("line", { class: value ? "chart-grid" : spec.guide.length ? "chart-limit" : "chart-zero", x1: PAD.left, x2: size.right, y1: at, y2: at }, svg);
+      node("line", { class: value ? "chart-grid" : isBudget ? "chart-limit" : "chart-zero", x1: PAD.left, x2: size.right, y1: at, y2: at }, svg);
       node("text", { class: "chart-tick", x: PAD.left - 8, y: at + 4, "text-anchor": "end" }, svg, value ? WORDS[spec.unit](value) : ZERO[spec.unit] || "0");
     }
     node("line", { class: "chart-axis", x1: PAD.left, x2: size.right, y1: size.bottom, y2: size.bottom }, svg);
@@ -166,16 +104,26 @@
     }
   }
 
-  function acts(spec, x, size, svg) {
+  /* Dashed: what is foreseen, and the area in which it lies. */
+  function outlook(spec, x, y, plot) {
+    if (!spec.outlook) return;
+    const path = (points) => "M" + points.map(([t, v]) => `${round(x(t))} ${round(y(v))}`).join("L");
+    node("path", { class: "chart-outlook-area", d: path(spec.outlook.area) + "Z" }, plot);
+    if (spec.outlook.line.length) {
+      node("path", { class: "chart-outlook", d: path(spec.outlook.line) }, plot);
+    }
+  }
+
+  function marks(spec, x, size, svg) {
     let free = -Infinity;
-    for (const mark of spec.marks) {
+    for (const mark of [...spec.marks].sort((a, b) => a.at - b.at)) {
       const at = round(x(mark.at));
-      node("line", { class: "chart-act", x1: at, x2: at, y1: PAD.top - 12, y2: size.bottom }, svg);
+      node("line", { class: "chart-mark chart-mark-" + mark.kind, x1: at, x2: at, y1: PAD.top - 12, y2: size.bottom }, svg);
       const room = mark.words.length * 6.2;
       if (!mark.words || at < free) continue;
       const isLate = at + room > size.right;
       if (isLate && at - room < free) continue;
-      node("text", { class: "chart-act-words", x: at + (isLate ? -4 : 4), y: PAD.top - 6,
+      node("text", { class: "chart-words chart-words-" + mark.kind, x: at + (isLate ? -4 : 4), y: PAD.top - 6,
         "text-anchor": isLate ? "end" : "start" }, svg, mark.words);
       free = at + (isLate ? 0 : room) + 8;
     }
@@ -189,7 +137,7 @@
       const [low, high, last] = [Math.min(...known), Math.max(...known), known.at(-1)].map(WORDS[spec.unit]);
       return `${series.name}: ${low} to ${high}, last ${last}`;
     });
-    return `${spec.title}, ${range}. ${parts.join("; ")}.`;
+    return `${spec.title}, ${range}. ${parts.join("; ")}. ${spec.says}`.trim();
   }
 
   function draw(host) {
@@ -208,7 +156,7 @@
     }
     const size = { right: width - PAD.right, bottom: height - PAD.bottom };
     const points = edges(spec);
-    const values = [...points.flat().filter(Boolean).flat(), ...spec.guide.map((g) => g[1]), 0];
+    const values = [...settled(spec, points), ...spec.guide.map((g) => g[1]), 0];
     const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
     const ticks = valueTicks(low, high === low ? low + 1 : high, Math.max(2, (size.bottom - PAD.top) / 32));
     const [bottom, top] = reach(ticks, low, high);
@@ -217,7 +165,7 @@
     const svg = node("svg", { width: width, height: height, role: "img", tabindex: 0, "aria-label": summary(spec) }, host);
     for (const band of spec.bands) {
       const left = round(x(band.start));
-      node("rect", { class: "chart-band", x: left, y: PAD.top, height: size.bottom - PAD.top,
+      node("rect", { class: "chart-band chart-band-" + band.kind, x: left, y: PAD.top, height: size.bottom - PAD.top,
         width: Math.max(1, round(x(band.end) - left)) }, svg);
     }
     axes(spec, x, y, ticks.filter((v) => v >= bottom && v <= top), timeTicks(spec.start, spec.end, size.right - PAD.left), size, svg);
@@ -227,8 +175,9 @@
     if (spec.guide.length) {
       node("path", { class: "chart-guide", d: "M" + spec.guide.map(([t, v]) => `${round(x(t))} ${round(y(v))}`).join("L") }, plot);
     }
+    outlook(spec, x, y, plot);
     spec.series.forEach((series, n) => shapes(series, points[n], x, y, spec, plot));
-    acts(spec, x, size, svg);
+    marks(spec, x, size, svg);
     Object.assign(chart, { svg: svg, x: x, y: y, points: points, size: size,
       cursor: node("g", { class: "chart-cursor" }, svg) });
     chart.tip = document.createElement("div");
@@ -258,6 +207,18 @@
     return best;
   }
 
+  /* What lies between a point and the next one, in words. */
+  function meanwhile(spec, index) {
+    const from = spec.at[index];
+    const to = spec.step ? from + spec.step : spec.at[index + 1] || Math.max(from, spec.end);
+    const said = [
+      ...spec.bands.filter((b) => b.words && b.start < to && b.end > from).map((b) => b.words),
+      ...spec.marks.filter((m) => m.kind === "edit" && m.at >= from && m.at < to)
+        .map((m) => "document " + m.words),
+    ];
+    return said.length > 4 ? [...said.slice(0, 3), `and ${said.length - 3} more`] : said;
+  }
+
   function point(chart, index) {
     const { spec, x, y, points, size, cursor, tip } = chart;
     cursor.replaceChildren();
@@ -285,7 +246,12 @@
       row.append(swatch, name, value);
       return row;
     });
-    tip.replaceChildren(title, ...rows.reverse());
+    const notes = meanwhile(spec, index).map((words) => {
+      const note = document.createElement("p");
+      note.textContent = words;
+      return note;
+    });
+    tip.replaceChildren(title, ...rows.reverse(), ...notes);
     const isRight = middle > (PAD.left + size.right) / 2;
     tip.style.left = isRight ? "" : middle + 12 + "px";
     tip.style.right = isRight ? chart.width - middle + 12 + "px" : "";

@@ -101,7 +101,7 @@
           if (values.get(name)) kept.set(name, values.get(name));
         }
         const text = kept.toString() ? "?" + kept.toString() : "";
-        const paths = ["/", "/cost", "/traces"];
+        const paths = ["/", "/slo", "/cost", "/traces"];
         return [
           ...paths.map((p) => "nav-link" + (p === (pathname || "/") ? " active" : "")),
           ...paths.map((p) => p + text),
@@ -135,6 +135,10 @@
       find(_submits, text, search) {
         const id = (text || "").trim().toLowerCase();
         return id ? changed(search, { trace: id, span: null }) : no();
+      },
+
+      findGroup(_submits, text, search) {
+        return keep(search, changed(search, { find: (text || "").trim(), page: null }));
       },
 
       openRow(cell, search) {

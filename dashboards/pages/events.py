@@ -24,14 +24,14 @@ _LEASE_TONES = {
 SHOWN = 12
 
 
-def firing(alerts: Sequence[AlertView], now: datetime) -> Any:
+def firing(alerts: Sequence[AlertView], now: datetime, within: str = "in this time range") -> Any:
     """List what fires, pages first, then what was resolved in the time range."""
     live = [a for a in alerts if a.state != "resolved"]
     over = [a for a in alerts if a.state == "resolved"]
     live.sort(key=lambda a: (a.severity != "page", a.state != "firing", a.since))
     over.sort(key=lambda a: a.until or now, reverse=True)
     if not live and not over:
-        return nothing("Nothing fires, and nothing fired in this time range.")
+        return nothing(f"Nothing fires, and nothing fired {within}.")
     return html.Ul([_alert(a, now) for a in (*live, *over)[:SHOWN]], className="events")
 
 

@@ -10,15 +10,17 @@ from dash import Dash, Input, Output, dcc, html
 from dash import State as Known
 
 from cost.read import Window
-from dashboards import figures
+from dashboards import budget_figure, figures
 from dashboards.budgets import BudgetPoint, Key, key_of, read_burndown
 from dashboards.control import AlertView, LeaseView, read_alerts, read_leases
+from dashboards.deps import Deps
 from dashboards.pages import slo_table
 from dashboards.pages.events import firing, timeline
 from dashboards.parts import card, graph, keys, mark_loaded, problem, tile, waiting, waiting_tiles
 from dashboards.queries import Heartbeat, Traffic, read_heartbeats, read_newest, read_traffic
 from dashboards.reader import PATIENCE_S, SHARED, Reader
 from dashboards.refresh import Seen, only_changed, outputs
+from dashboards.slo_reads import left_out, touches
 from dashboards.state import ViewState, parse_search
 from dashboards.wording import UNKNOWN, count, millis, moment, percent, rate, span
 from slo.verdict import State, Verdict
@@ -148,7 +150,7 @@ def _read(reader: Reader, search: str) -> Mapping[str, Any]:
         missing is None,
         tiles(traffic, verdicts, alerts, window),
         slo_table.table(verdicts, spent, state, search),
-        detail(verdicts, spent, state, [*alerts, *leases]),
+        detail(verdicts, spent, state, [*alerts, *leases], deps, search),
         firing(alerts, now),
         timeline(leases, now),
         graph("overview-traffic", through),
@@ -241,6 +243,8 @@ def detail(
     spent: Mapping[Key, Sequence[BudgetPoint]],
     state: ViewState,
     events: Sequence[AlertView | LeaseView],
+    deps: Deps,
+    search: str,
 ) -> Any:
     """Show the chosen SLO; the worst one until somebody chooses."""
     chosen = slo_table.chosen(verdicts, state)
@@ -248,8 +252,15 @@ def detail(
         return None
     mine = [e for e in events if concerns(e, chosen)]
     points = spent.get(key_of(chosen), ())
+    window = Window(chosen.at - chosen.window, chosen.at)
+    slo = next((each for each in deps.slos() if each.name == chosen.slo), None)
+    touching = [
+        each
+        for each in deps.exclusions()
+        if slo is not None and each.applies_to(slo) and touches(each, chosen.group)
+    ]
     figure = (
-        figures.burndown(points, chosen, mine)
+        budget_figure.burndown(points, chosen, mine, left_out(touching, window))
         if points
         else figures.empty(
             "Budget left",
@@ -259,7 +270,7 @@ def detail(
             250,
         )
     )
-    return slo_table.detail(chosen, figure)
+    return slo_table.detail(chosen, figure, search)
 
 
 def concerns(event: AlertView | LeaseView, verdict: Verdict) -> bool:

@@ -11,43 +11,26 @@ from base.durations import format_duration, parse_duration
 from base.labels import fingerprint
 from dashboards.budgets import BudgetPoint, Key, key_of
 from dashboards.figures import Chart
-from dashboards.parts import badge, card, graph, nothing, sparkline
+from dashboards.parts import badge, bar, card, graph, nothing, sparkline
+from dashboards.slo_state import slo_address
 from dashboards.state import ViewState, with_search
+from dashboards.verdict_words import (
+    TONES,
+    WORDS,
+    amount,
+    by_urgency,
+    forecast_words,
+    leading,
+    reached,
+    target,
+    unit_of,
+)
 from dashboards.wording import UNKNOWN, burn, count, dollars, moment, percent, span
 from slo.verdict import State, TierVerdict, Verdict
 from slo.weight import REQUESTS
 
-_TONES = {
-    State.OK: "good",
-    State.BURNING: "bad",
-    State.EXHAUSTED: "bad",
-    State.NO_TRAFFIC: "calm",
-    State.STALE: "frozen",
-    State.ABSENT: "frozen",
-}
-_WORDS = {
-    State.OK: "ok",
-    State.BURNING: "burning",
-    State.EXHAUSTED: "exhausted",
-    State.NO_TRAFFIC: "no traffic",
-    State.STALE: "frozen",
-    State.ABSENT: "no data yet",
-}
-_WORST = (
-    State.BURNING,
-    State.EXHAUSTED,
-    State.STALE,
-    State.OK,
-    State.NO_TRAFFIC,
-    State.ABSENT,
-)
-_UNITS = {
-    "request": "request",
-    "good_request": "good",
-    "task": "task",
-    "million_tokens": "Mtok",
-}
 SHOWN = 8
+_CALM = 0.9  # with more of its budget left, an objective needs no explanation
 _MOST_WINDOWS = 4
 
 
@@ -67,19 +50,6 @@ def chosen(verdicts: Sequence[Verdict], state: ViewState) -> Verdict | None:
     asked = state.filters()
     grouped = [v for v in same if all(v.group.get(k, a) == a for k, a in asked.items())]
     return next(iter((*named, *grouped, *same, *ordered)), None)
-
-
-def by_urgency(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Order: what burns first, the emptiest budget first."""
-    return sorted(
-        verdicts,
-        key=lambda v: (
-            _WORST.index(v.state),
-            v.budget_remaining if v.budget_remaining is not None else 2.0,
-            v.slo,
-            tuple(v.group.values()),
-        ),
-    )
 
 
 def table(
@@ -114,7 +84,7 @@ def table(
     return html.Div([head, *rows, more], className="slos")
 
 
-def detail(verdict: Verdict, figure: Chart) -> Any:
+def detail(verdict: Verdict, figure: Chart, search: str | None = None) -> Any:
     """Show how one budget was spent, which tiers burn, and on what."""
     facts = [
         *_measured(verdict),
@@ -134,22 +104,13 @@ def detail(verdict: Verdict, figure: Chart) -> Any:
     return card(
         "Error budget" if verdict.cost is None else "Budget",
         html.Div([html.Div(chart, className="grow"), side], className="slo-detail"),
-        note=[html.B(verdict.slo), *_chips(verdict), _objective(verdict), _key()],
+        note=[
+            dcc.Link(html.B(verdict.slo), href=slo_address(verdict.slo, verdict.group, search)),
+            *_chips(verdict),
+            _objective(verdict),
+            _key(),
+        ],
     )
-
-
-def target(verdict: Verdict) -> str:
-    """Write what is asked: a share of requests, or dollars at most."""
-    if verdict.cost is None:
-        return percent(verdict.objective, 2)
-    return f"{dollars(verdict.cost.at_most_usd)} / {_UNITS[verdict.cost.per]}"
-
-
-def reached(verdict: Verdict) -> str:
-    """Write what was reached: a share of requests, or what a unit costs."""
-    if verdict.cost is None:
-        return percent(verdict.sli, 2)
-    return dollars(verdict.cost.whole.usd_per_unit)
 
 
 def _measured(verdict: Verdict) -> list[tuple[str, str]]:
@@ -184,25 +145,37 @@ def _row(
     left = verdict.budget_remaining
     colour = "bad" if left is not None and left < 0.1 else "accent"
     frozen = " frozen" if verdict.state in {State.STALE, State.ABSENT} else ""
-    return dcc.Link(
+    is_spent = left is not None and left < _CALM
+    words = (forecast_words(verdict), leading(verdict)) if is_spent or verdict.causes else ()
+    said = " · ".join(filter(None, words))
+    who = " ".join([verdict.slo, *verdict.group.values()])
+    row = dcc.Link(
         [
             html.Span([html.B(verdict.slo), *_chips(verdict)], className="slo-name"),
             html.Span(target(verdict), className="num dim"),
             html.Span(reached(verdict), className="num"),
             html.Span(
                 [
-                    _bar(left),
+                    bar(left),
                     html.Span(percent(left, 0), className="num budget-left"),
                     sparkline([p.remaining for p in points], colour),
                 ],
                 className="budget",
             ),
             html.Span([_burn(verdict, w) for w in windows_of(verdict)], className="burns"),
-            html.Span(badge(_WORDS[verdict.state], _TONES[verdict.state])),
+            html.Span(badge(WORDS[verdict.state], TONES[verdict.state])),
+            html.Span(said, className="slo-foreseen") if said else None,
         ],
         href=with_search(search, slo=name_of(verdict)) or "?",
         className="slo-row" + (" chosen" if is_chosen else "") + frozen,
     )
+    page = dcc.Link(
+        "→",
+        href=slo_address(verdict.slo, verdict.group, search),
+        className="slo-open",
+        title=f"All about {who}",
+    )
+    return html.Div([row, page], className="slo-line")
 
 
 def windows_of(verdict: Verdict) -> list[str]:
@@ -222,17 +195,6 @@ def _burn(verdict: Verdict, window: str) -> Any:
         if tier.burning and window in spans:
             tone = " bad"
     return html.Span([html.Small(window), burn(value)], className="burn" + tone)
-
-
-def _bar(left: float | None) -> Any:
-    if left is None:
-        return html.Span(className="bar unknown")
-    tone = "bad" if left < 0.1 else "warn" if left < 0.3 else "good"
-    width = max(0.0, min(1.0, left)) * 100
-    return html.Span(
-        html.I(style={"width": f"{width:.1f}%"}, className=tone),
-        className="bar" + (" overspent" if left < 0 else ""),
-    )
 
 
 def _chips(verdict: Verdict) -> list[Any]:
@@ -273,7 +235,7 @@ def _much(verdict: Verdict, number: int) -> str:
     """Write a count, with its unit where that is not requests."""
     if verdict.unit == REQUESTS:
         return count(number)
-    return f"{count(number)} {verdict.unit.replace('_', ' ')}"
+    return f"{amount(verdict, number)} {unit_of(verdict)}"
 
 
 def _reasons(verdict: Verdict) -> Any:

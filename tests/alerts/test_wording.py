@@ -109,7 +109,7 @@ def test_facts_survive_storage(say: SimpleNamespace) -> None:
 def test_a_link_escapes_what_it_must() -> None:
     url = wording.dashboard_url("https://slo.example/", "a b", {"tenant": "x&y"})
 
-    assert url == "https://slo.example/?slo=a%20b&tenant=x%26y"
+    assert url == "https://slo.example/slo?name=a%20b&group=tenant:x%26y"
 
 
 COST = {

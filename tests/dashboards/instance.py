@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import seeding
+import sqlalchemy
 from a2wsgi import WSGIMiddleware
 from fastapi import FastAPI
 
@@ -21,10 +24,14 @@ from cost.pricefile import load_price_book
 from dashboards import api
 from dashboards.app import create_app
 from dashboards.deps import Deps
-from slo import documents
+from slo import documents, exclusion_book, version_book
 from slo import schema as slo_schema
+from slo.calendar import read_calendar
 from slo.counts import SloCounts
 from slo.evaluator import Evaluator
+from slo.exclusion import Exclusion
+from slo.exclusion_book import ExclusionsInForce
+from slo.model import Slo
 from slo.settings import SloSettings
 from store import open as store
 from store import schema
@@ -42,15 +49,17 @@ def open_instance(
     """
     engine = store.open_engine(f"chdb://{folder / 'store'}")
     db = open_engine(f"sqlite:///{folder / 'control.db'}")
-    slos = documents.load([EXAMPLES / "slo" / "production.yaml"])
+    slos = [_with_months(each) for each in documents.load([EXAMPLES / "slo" / "production.yaml"])]
     now = clock.now()
     schema.create(engine)
     slo_schema.create(engine)
     metadata.create_all(db)
-    evaluator = Evaluator(engine, slos, SloSettings())
+    in_force = ExclusionsInForce(db)
+    evaluator = Evaluator(engine, slos, SloSettings(), in_force)
     if is_new and requests:
         seeding.seed(engine, now, requests=requests)
         SloCounts(engine, slos, SloSettings(), clock).ensure()
+        _record(db, slos, now)
         _fire(AlertEngine(db, [], AlertSettings(), clock), evaluator, now)
         with transaction(db) as connection:
             for lease in leases(now):
@@ -63,6 +72,7 @@ def open_instance(
         prices=load_price_book(EXAMPLES / "prices" / "demo.yaml"),
         verdicts=lambda: judged,
         slos=lambda: slos,
+        exclusions=in_force,
     )
     return mount(deps), deps, engine
 
@@ -117,6 +127,31 @@ def leases(now: datetime) -> list[Lease]:
             history=(HistoryStep(now - timedelta(hours=7), "reverted", "calm for 10 min"),),
         ),
     ]
+
+
+def _with_months(slo: Slo) -> Slo:
+    months = (read_calendar("month", "Europe/Berlin"),)
+    return replace(slo, calendars=months) if slo.name == "chat-e2e" else slo
+
+
+def _record(db: sqlalchemy.Engine, slos: Sequence[Slo], now: datetime) -> None:
+    """One exclusion in force each Sunday, one taken back, and documents that changed."""
+    sunday = datetime(2026, 11, 1, 1, tzinfo=UTC)
+    weekly = Exclusion(
+        "01E1", sunday, sunday + timedelta(hours=1), "weekly upgrade", "ada", sunday,
+        slos=("chat-e2e",), rrule="FREQ=WEEKLY;BYDAY=SU", zone="Europe/Berlin",
+    )  # fmt: skip
+    tested = replace(weekly, id="01E2", reason="load test", rrule="", created_by="grace")
+    day = timedelta(days=1)
+    before = [replace(each, objective=0.98) if each.calendars else each for each in slos]
+    with transaction(db) as connection:
+        for each, by in ((weekly, "grace"), (tested, "ada")):
+            exclusion_book.propose(connection, each)
+            approved = exclusion_book.approve(connection, each, by, sunday)
+        exclusion_book.revert(connection, approved, "edsger", now - day)
+        gone = replace(slos[0], name="chat-old")
+        version_book.record(connection, [*before, gone], "ada", now - 40 * day)
+        version_book.record(connection, slos, "grace", now - 3 * day)
 
 
 def _lease(at: datetime, **fields: Any) -> Lease:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from cost.read import Window
-from dashboards import figures
+from dashboards import budget_figure, figures
 from dashboards.budgets import BudgetPoint, burndown
 from dashboards.control import AlertView, LeaseView
 from dashboards.figures import Band
@@ -136,7 +136,7 @@ def test_the_burn_down_ends_at_the_verdicts_own_number() -> None:
     assert [p.remaining for p in points] == pytest.approx(
         [1.0, 1 - 300 / allowed, 1 - 1200 / allowed, verdict.budget_remaining]
     )
-    chart = figures.burndown(points, verdict)
+    chart = budget_figure.burndown(points, verdict)
     assert verdict.budget_remaining is not None
     assert chart.series[0].y[-1] == pytest.approx(verdict.budget_remaining * 100)
     assert chart.guide == ((chart.start, 100.0), (chart.end, 0.0))
@@ -156,7 +156,7 @@ def test_an_overspent_budget_is_drawn_as_bad() -> None:
     verdict = seeding.verdicts(NOW)[1]
     points = (BudgetPoint(NOW - timedelta(days=1), 1.0), BudgetPoint(NOW, -0.7))
 
-    assert figures.burndown(points, verdict).series[0].colour == "bad"
+    assert budget_figure.burndown(points, verdict).series[0].colour == "bad"
 
 
 def test_an_empty_chart_says_why() -> None:

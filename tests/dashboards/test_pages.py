@@ -182,7 +182,9 @@ def test_dragging_across_a_chart_chooses_a_time_range_and_a_double_click_ends_it
     visit: Visit,
 ) -> None:
     visit.open("/?range=24h&tenant=globex")
-    box = visit.see("#overview-traffic > svg").bounding_box()
+    chart = visit.see("#overview-traffic > svg")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
     y = box["y"] + box["height"] / 2
     visit.page.mouse.move(box["x"] + box["width"] * 0.4, y)
     visit.page.mouse.down()

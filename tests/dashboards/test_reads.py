@@ -128,6 +128,13 @@ def test_a_burn_down_leaves_out_what_is_excluded(deps: Any) -> None:
     assert left[worst][-2].remaining > spent[worst][-2].remaining
 
 
+def test_an_outcome_that_does_not_exist_is_refused_with_those_that_do(client: TestClient) -> None:
+    answer = client.get("/api/v1/requests", params={"outcome": "xyz"})
+
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == "outcome 'xyz' is not one of good, bad, excluded"
+
+
 def test_the_api_gives_requests_with_every_field_and_null_where_unknown(
     client: TestClient,
 ) -> None:

@@ -36,7 +36,15 @@ def test_a_fixed_range_does_not_move_with_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "search", ["?range=9y", "?from=then&to=now", "?by=planet", "?%%%", "?from=2026-12-24T00:00:00Z"]
+    "search",
+    [
+        "?range=9y",
+        "?outcome=xyz",
+        "?from=then&to=now",
+        "?by=planet",
+        "?%%%",
+        "?from=2026-12-24T00:00:00Z",
+    ],
 )
 def test_nonsense_in_an_address_still_shows_a_page(search: str) -> None:
     window = parse_search(search).window(NOW)
