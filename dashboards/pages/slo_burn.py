@@ -11,6 +11,7 @@ from base.durations import format_duration, parse_duration
 from dashboards.parts import aria, badge, nothing
 from dashboards.shares import shares
 from dashboards.state import with_search
+from dashboards.verdict_words import amount
 from dashboards.wording import UNKNOWN, burn, count, moment, percent, span
 from slo.model import Slo
 from slo.verdict import Causes, State, Surge, Suspect, TierVerdict, Verdict
@@ -137,7 +138,8 @@ def reasons(verdict: Verdict, slo: Slo | None, search: str) -> list[Any]:
         parts += [
             html.H3(f"In the last {format_duration(verdict.window)}"),
             _bars(
-                [(each.name, each.part, each.text, count(each.count)) for each in found], clauses
+                [(each.name, each.part, each.text, amount(verdict, each.count)) for each in found],
+                clauses,
             ),
         ]
     elif verdict.causes is None:
