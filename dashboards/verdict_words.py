@@ -65,7 +65,9 @@ def reached(verdict: Verdict) -> str:
 
 
 def unit_of(verdict: Verdict) -> str:
-    """Name what is counted, as people do: requests, tokens, dollars, seconds."""
+    """Name what is counted, as people do: requests, tokens, dollars, seconds, slices of 1m."""
+    if verdict.slices is not None:
+        return f"slices of {format_duration(verdict.slices.length)}"
     return _COUNTED.get(verdict.unit, verdict.unit.replace("_", " "))
 
 

@@ -15,6 +15,7 @@ from base.tenancy import OwnTenant
 from slo.evaluator import Evaluator
 from slo.forecast import Forecast
 from slo.series import read_series
+from slo.slices import Slices
 from slo.targets import Targets, targets_of
 from slo.tenant_view import visible_to
 from slo.verdict import Causes, CostVerdict, PeriodVerdict, Spend, TierVerdict, Verdict
@@ -123,6 +124,13 @@ class RequestsBody(BaseModel):
     heaviest: int = Field(description="weight of the heaviest judged one")
 
 
+class SlicesBody(BaseModel):
+    """What a slice of time is."""
+
+    length: str
+    good: float = Field(description="share of its requests that makes a slice good, 0..1")
+
+
 class SloBody(BaseModel):
     """One SLO and one group. `total` is good + bad; excluded requests are apart."""
 
@@ -134,13 +142,14 @@ class SloBody(BaseModel):
     window: str
     unit: str = Field(
         description="what good, bad, excluded, total and bad_reasons count: requests, tokens, "
-        "micro_usd, ms or verdicts"
+        "micro_usd, ms, verdicts or slices"
     )
+    slices: SlicesBody | None = Field(description="what a slice is, where they are counted")
     good: int
     bad: int
     excluded: int
     total: int
-    requests: RequestsBody
+    requests: RequestsBody | None = Field(description="those behind weights; null of slices")
     sli: float | None
     cost: CostBody | None = Field(description="dollars of an SLO about cost")
     budget_remaining: float | None = Field(
@@ -272,6 +281,8 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
         try:
             span = parse_duration(step)
             first, last = _instant(start), _instant(end)
+            if slo.slices is not None:  # only slices that are over are judged
+                last = min(last, clock.now())
             excluded = evaluator.excluded([slo], first, last)
             found = read_series(engine, slo, first, last, span, excluded)
         except BadInput as error:
@@ -307,6 +318,7 @@ def body_of(verdict: Verdict) -> SloBody:
         objective=verdict.objective,
         window=format_duration(verdict.window),
         unit=verdict.unit,
+        slices=_slices(verdict.slices),
         good=verdict.good,
         bad=verdict.bad,
         excluded=verdict.excluded,
@@ -333,7 +345,9 @@ def body_of(verdict: Verdict) -> SloBody:
     )
 
 
-def _requests(verdict: Verdict) -> RequestsBody:
+def _requests(verdict: Verdict) -> RequestsBody | None:
+    if verdict.slices is not None:
+        return None
     found = verdict.requests
     if found is None:
         return RequestsBody(
@@ -350,6 +364,12 @@ def _requests(verdict: Verdict) -> RequestsBody:
         unweighed=found.unweighed,
         heaviest=found.heaviest,
     )
+
+
+def _slices(slices: Slices | None) -> SlicesBody | None:
+    if slices is None:
+        return None
+    return SlicesBody(length=format_duration(slices.length), good=float(slices.share))
 
 
 def _forecast(forecast: Forecast | None) -> ForecastBody | None:

@@ -100,9 +100,7 @@ def read_causes(
         minutes[group].append((row["minute"], row["bad"], row["total"]))
         for reason, count in row["reasons"].items():
             reasons[group, row["minute"]][reason] = count
-    since = {
-        group: _since(found, slo.for_group(group).objective) for group, found in minutes.items()
-    }
+    since = {group: _since(found, _expected(slo, group)) for group, found in minutes.items()}
     burns = {group: begin for group, begin in since.items() if begin is not None}
     suspects = _suspects(engine, slo, judged, burns)
     traces = _traces(engine, judged, suspects)
@@ -186,6 +184,13 @@ ORDER BY at DESC, trace LIMIT {_TRACES} BY group""")
     for row in rows:
         out[tuple(row["group"])] += (row["trace"],)
     return out
+
+
+def _expected(slo: Slo, group: Group) -> float:
+    """Say what share of a minute's requests should be good: of slices, what makes one good."""
+    if slo.slices is not None:
+        return float(slo.slices.share)
+    return slo.for_group(group).objective
 
 
 def _since(minutes: Sequence[tuple[int, int, int]], objective: float) -> datetime | None:

@@ -12,7 +12,8 @@ from slo.expression import Expression, columns_of
 from slo.fields import Fields
 from slo.located import Located
 from slo.parse import Clause
-from slo.tiers import Tier, can_fire, derive, max_burn, outage_to_fire
+from slo.slices import Slices, whole_slices
+from slo.tiers import Tier, can_fire, max_burn, outage_to_fire
 
 DEFAULT_WINDOW = timedelta(days=30)
 LONGEST_WINDOW = timedelta(days=366)
@@ -37,6 +38,21 @@ def check_name(name: object, at: Located, fields: Fields) -> None:
 def check_window(window: timedelta, at: Located, fields: Fields) -> None:
     if not SHORTEST_WINDOW <= window <= LONGEST_WINDOW:
         fields.bad(at, "window must be between 1m and 366d")
+
+
+def check_whole_slices(
+    span: timedelta, slices: Slices | None, name: str, at: Located, fields: Fields
+) -> bool:
+    """Refuse a window that would end within a slice."""
+    if slices is None or slices.holds(span):
+        return True
+    whole = whole_slices(span, slices.length)
+    fields.bad(
+        at,
+        f"{name} {format_duration(span)} is not whole slices of {format_duration(slices.length)}: "
+        f"write {format_duration(whole)}",
+    )
+    return False
 
 
 def check_objective(percent: float, at: Located, fields: Fields) -> float | None:
@@ -80,7 +96,9 @@ def warn_of_failures_that_pass(
         )  # fmt: skip
 
 
-def check_tier(tier: Tier, objective: float, window: timedelta, fields: Fields) -> bool:
+def check_tier(
+    tier: Tier, objective: float, window: timedelta, fields: Fields, slices: Slices | None = None
+) -> bool:
     """Refuse a tier that could never fire; warn of one that alerts while within budget."""
     if not can_fire(tier.factor, objective):
         fields.bad(
@@ -93,6 +111,10 @@ def check_tier(tier: Tier, objective: float, window: timedelta, fields: Fields) 
     if not timedelta(0) < tier.short < tier.long <= window:
         fields.bad(fields.at, f"tier {tier.name!r} needs short < long <= window")
         return False
+    for name, span in (("long", tier.long), ("short", tier.short)):
+        at = fields.at.get(name) or fields.at
+        if not check_whole_slices(span, slices, f"tier {tier.name!r}: {name}", at, fields):
+            return False
     if tier.factor < 1:
         fields.report.warn(
             fields.what, fields.at,
@@ -102,20 +124,23 @@ def check_tier(tier: Tier, objective: float, window: timedelta, fields: Fields) 
 
 
 def check_classic(
-    tiers: Sequence[Tier], objective: float, window: timedelta, at: Located, fields: Fields
+    tiers: Sequence[Tier], others: Sequence[Tier], objective: float, at: Located, fields: Fields
 ) -> None:
-    """Refuse classic tiers that could never fire here; warn of those that page late."""
-    derived = {tier.name: tier for tier in derive(objective, window)}
+    """Refuse classic tiers that could never fire here; warn of those that page late.
+
+    `others` are the derived ones, which would do better.
+    """
+    derived = {tier.name: tier for tier in others}
     dead = [tier for tier in tiers if not can_fire(tier.factor, objective)]
     for tier in dead:
         fields.bad(
             at,
             f"classic tier {tier.name!r} can never fire: a total outage burns at "
-            f"{max_burn(objective):.4g} and its factor is {tier.factor:g}; write tiers: derived, "
-            f"where it is {derived[tier.name].factor:g}",
+            f"{max_burn(objective):.4g} and its factor is {tier.factor:g}; write tiers: derived"
+            + (f", where it is {derived[tier.name].factor:g}" if tier.name in derived else ""),
         )
     late, soon = _until_page(tiers, objective), _until_page(tuple(derived.values()), objective)
-    if not dead and late is not None and soon is not None and late > _LATE:
+    if not dead and late is not None and soon is not None and late > max(_LATE, soon):
         fields.report.warn(
             fields.what, at,
             f"the classic tiers page after {format_duration(late)} of a total outage; the derived "

@@ -3,7 +3,8 @@
 Our own counts can be corrected: a late span makes a good request of last hour a bad one, an
 exclusion takes a night out. A counter must not go back, so each is the highest count that was ever
 true: what was taken away is made up by the next requests of its kind, and a correction shows up
-when it arrives, not where it belongs. Counting begins with the process, as counters do.
+when it arrives, not where it belongs. Counting begins with the process, as counters do. Where an
+SLO counts slices, so do its counters.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class RequestCounters(Collector):
         self._asked = now
         requests = Metric(
             REQUESTS.removesuffix("_total"),
-            "Requests judged since the start, by SLO, group and result; never goes back.",
+            "Requests (or slices, where an SLO counts those) judged since the start, by SLO, group "
+            "and result; never goes back.",
             "counter",
         )
         weights = Metric(

@@ -2,9 +2,9 @@
 
 A row is a pure function of the facts of its bucket, so order, duplicates and lateness cannot
 matter: when facts change, every row of their buckets is written anew, in one statement per table
-for all SLOs. Ten-second rows come from facts, minutes from ten-second rows, hours from minutes;
-where the finer rows are too old to be kept, from facts. What readers do not take from a table yet
-(`slo.completeness`) is not written yet.
+for all SLOs that are counted alike. Ten-second rows come from facts, minutes from ten-second rows,
+hours from minutes; where the finer rows are too old to be kept, from facts. What readers do not
+take from a table yet (`slo.completeness`) is not written yet.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ def describe(slo: Slo | CostSlo) -> dict[str, str]:
     said = {
         "objective": f"{slo.objective * 100:.10g}",
         "window": format_duration(slo.window),
+        "slices": "" if slo.slices is None else str(slo.slices),
         "group_by": ", ".join(slo.group_by),
         "calendar": ", ".join(f"{each.period} in {each.zone}" for each in slo.calendars),
         "eligible": "" if slo.eligible is None or slo.composite else write(slo.eligible),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from slo.model import Slo
 from slo.outlook import Outlook
 from slo.prometheus.heard import read_heard, silence_allowed
 from slo.settings import SloSettings
+from slo.slices import by_length, floor_to_slice
 from slo.verdict import PeriodVerdict, State, TierVerdict, Verdict
 from slo.window_counts import GroupCounts, count_windows
 from store.engine import Engine
@@ -98,28 +100,50 @@ class Evaluator:
     def _heard(
         self, slos: Sequence[Slo], lengths: set[timedelta], now: datetime
     ) -> Mapping[str, Layer | None]:
-        """Say for each SLO whose silence would freeze it."""
+        """Say for each SLO whose silence would freeze it.
+
+        Silence is up to now; windows of slices are covered up to where they end.
+        """
         layers = read_layers(self._engine, lengths, now)
-        from_prometheus = [slo for slo in slos if slo.prometheus is not None]
-        found = read_heard(self._engine, from_prometheus, lengths, now)
-        return {
+        found = read_heard(self._engine, _from_prometheus(slos), lengths, now)
+        heard = {
             slo.name: deciding_layer(layers, now - slo.window)
             if slo.prometheus is None
             else found.get(slo.name)
             for slo in slos
         }
+        for length, alike in by_length((slo, slo.slices) for slo in slos).items():
+            until = floor_to_slice(now, length)
+            if until != now:
+                heard |= self._covered(alike, heard, until)
+        return heard
+
+    def _covered(
+        self, slos: Sequence[Slo], heard: Mapping[str, Layer | None], until: datetime
+    ) -> dict[str, Layer]:
+        """Take the coverage of windows that end at an instant from what was heard by then."""
+        windows = windows_of_all(slos)
+        layers = {layer.name: layer for layer in read_layers(self._engine, windows, until)}
+        found = read_heard(self._engine, _from_prometheus(slos), windows, until)
+        out: dict[str, Layer] = {}
+        for slo in slos:
+            layer = heard[slo.name]
+            if layer is not None:
+                earlier = layers.get(layer.name) if slo.prometheus is None else found.get(slo.name)
+                out[slo.name] = replace(layer, coverage=earlier.coverage if earlier else {})
+        return out
 
     def _count(
         self, slos: Sequence[Slo], now: datetime, exclusions: Sequence[Exclusion]
     ) -> Mapping[str, list[GroupCounts]]:
-        by_window: dict[timedelta, list[Slo]] = defaultdict(list)
+        by_kind: dict[tuple[timedelta, timedelta | None], list[Slo]] = defaultdict(list)
         for slo in slos:
-            by_window[slo.window].append(slo)
+            by_kind[slo.window, slo.slices.length if slo.slices else None].append(slo)
         found: dict[str, list[GroupCounts]] = {slo.name: [] for slo in slos}
-        for alike in by_window.values():
+        for (_, slice_length), alike in by_kind.items():
             lengths = windows_of_all(alike)
             since = {each.bounds(now)[0] for slo in alike for each in slo.calendars}
-            first = min(now - max(lengths), *since) if since else now - max(lengths)
+            first = min([floor_to_slice(now, slice_length) - max(lengths), *since])
             excluded = resolve(exclusions, alike, first, now + timedelta(microseconds=1))
             found |= count_windows(
                 self._engine,
@@ -210,6 +234,7 @@ class Evaluator:
             problem=problem or _unweighed(slo, counts),
             unit=slo.unit,
             requests=counts.requests.get(slo.window, NO_REQUESTS) if slo.is_weighted else None,
+            slices=slo.slices,
         )
 
 
@@ -247,9 +272,15 @@ def windows_of_all(slos: Iterable[Slo]) -> set[timedelta]:
 
 
 def windows_of(slo: Slo) -> list[timedelta]:
-    """Name every window an SLO needs, shortest first; its overrides have their own."""
+    """Name every window an SLO needs, shortest first; its overrides have their own.
+
+    Those of slices are whole ones only.
+    """
     tiers = {length for tier in slo.tiers for length in (tier.long, tier.short)}
-    return sorted({slo.window, *tiers, *(length for length in SHOWN if length <= slo.window)})
+    shown = (length for length in SHOWN if length <= slo.window)
+    if slo.slices is not None:
+        shown = (length for length in shown if slo.slices.holds(length))
+    return sorted({slo.window, *tiers, *shown})
 
 
 def state_of(
@@ -275,6 +306,10 @@ def state_of(
 NO_REQUESTS = Requests()
 _NOTHING = GroupCounts((), {}, 0, {})
 _MUCH_UNWEIGHED = 0.1
+
+
+def _from_prometheus(slos: Sequence[Slo]) -> list[Slo]:
+    return [slo for slo in slos if slo.prometheus is not None]
 
 
 def _tally(slo: Slo, groups: Sequence[GroupCounts], length: timedelta) -> Tally:

@@ -10,10 +10,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from base.durations import format_duration
 from slo.calendar import Period
 from slo.columns import GROUP_COLUMNS
 from slo.composite import HEAVIEST_PART, MOST_PARTS
 from slo.prometheus.selector import MOST_CHARACTERS
+from slo.slices import LENGTHS
 from slo.spending.model import Idle, Per
 from slo.weight import UNITS
 
@@ -50,9 +52,14 @@ def schema() -> Schema:
             "prometheus": {"type": "null"},
             "weight": {"type": "null"},
             "composite": {"type": "null"},
+            "slices": {"type": "null"},
             "overrides": {"type": "null"},
             "tiers": {"not": {"const": "classic"}},
-        }}, {"required": ["objective"], "properties": {"objective": {"type": "number"}}})],
+        }}, {"required": ["objective"], "properties": {"objective": {"type": "number"}}}),
+        _where("slices", {"properties": {
+            "weight": {"type": "null"},
+            "composite": {"type": "null"},
+        }}, {})],
     }  # fmt: skip
 
 
@@ -73,6 +80,7 @@ def _fields() -> Schema:
             "description": "Budgets that begin anew with a period of the calendar.",
             "anyOf": [_calendar(), _list(_calendar())],
         }),
+        "slices": _optional(_slices()),
         "group_by": {"description": "A budget for each value of these.", "default": []},
         "prometheus": _optional(_prometheus()),
         "composite": _optional(_composite()),
@@ -178,6 +186,23 @@ def _calendar() -> Schema:
             },
         },
     ]}  # fmt: skip
+
+
+def _slices() -> Schema:
+    lengths = [format_duration(each) for each in LENGTHS]
+    return {
+        "type": "object",
+        "description": "Count slices of time instead of requests.",
+        "required": ["length", "good"],
+        "additionalProperties": False,
+        "properties": {
+            "length": _duration("How long a slice is.", examples=lengths),
+            "good": {
+                "type": "number", "exclusiveMinimum": 0, "maximum": 100,
+                "description": "Percentage of its requests that make a slice good.",
+            },
+        },
+    }  # fmt: skip
 
 
 def _tier() -> Schema:

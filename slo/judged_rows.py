@@ -1,6 +1,7 @@
 """Judged requests of any spans of time, as SQL: count rows where there are, else facts.
 
-Exclusions are applied here, so whoever reads counts reads them without what is excluded.
+Exclusions are applied here, so whoever reads counts reads them without what is excluded. Slices are
+judged by what is left of them: an exclusion that cuts one leaves the requests beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from slo.exclusion import Excluded
 from slo.model import Slo
 from slo.recount import of
 from slo.schema import TABLES
+from slo.slices import NO_REASON, by_length, is_good_sql, most_common_sql
 from slo.weighed import COLUMNS, requests_sql
 from slo.windows import FACTS, NS, Span, instant, nanoseconds
 
@@ -27,10 +29,32 @@ def judged_rows(
     """Write a SELECT of slo, group, at (nanoseconds), good, bad, excluded, reasons, tail.
 
     Where the SLOs weigh requests (all of them do, or none: `slo.weighed.alike`), the columns of
-    `slo.weighed` follow. A row is a bucket or one request; `at` is its start, `tail` its bad
-    requests after its last good one (`slo.run`). `spans` must have been cut at the edges of
-    `excluded` (`edges_of`). `facts` is where requests are read from.
+    `slo.weighed` follow. A row is a bucket, a slice or one request; `at` is its start, `tail` what
+    was bad after its last good one (`slo.run`). `spans` must have been cut at the edges of
+    `excluded` (`edges_of`) and, for SLOs of slices, hold whole slices; those must be of one length.
+    `facts` is where requests are read from.
     """
+    ((length, _), *others) = by_length((slo, slo.slices) for slo in slos).items()
+    assert not others  # noqa: S101  callers part SLOs by the length of their slices
+    if length is None:
+        return requests_judged(slos, spans, excluded, facts)
+    finer = {step: found for step, found in spans.items() if step < length}
+    whole = {step: found for step, found in spans.items() if step >= length}
+    parts = []
+    if any(finer.values()):
+        parts.append(_slices(slos, requests_judged(slos, finer, excluded, facts)))
+    if any(whole.values()):
+        parts.append(requests_judged(slos, whole, excluded, facts))
+    return " UNION ALL ".join(f"SELECT * FROM ({part})" for part in parts)
+
+
+def requests_judged(
+    slos: Sequence[Slo],
+    spans: Mapping[timedelta, Sequence[Span]],
+    excluded: Sequence[Excluded] = (),
+    facts: str = "facts FINAL",
+) -> str:
+    """Write the same of what the tables hold: of requests, where they do not hold slices."""
     sources = [
         _from_facts(slos, found, facts) if step == FACTS else _from_rows(slos, step, found)
         for step, found in spans.items()
@@ -43,6 +67,26 @@ def judged_rows(
 def edges_of(excluded: Sequence[Excluded]) -> set[int]:
     """List the instants, in nanoseconds, at which exclusions begin and end."""
     return {nanoseconds(at) for each in excluded for span in each.spans for at in span}
+
+
+def _slices(slos: Sequence[Slo], rows: str) -> str:
+    """Judge slices by rows of their requests; one whose requests are all excluded is excluded."""
+    slices = [slo.slices for slo in slos if slo.slices is not None]
+    which = f"indexOf([{', '.join(literal(slo.name) for slo in slos)}], slo)"
+    size = slices[0].length_ns
+    return f"""
+SELECT slo, group, slice AS at, toUInt64(is_good) AS good, toUInt64(is_bad) AS bad,
+  toUInt64(NOT is_good AND NOT is_bad) AS excluded,
+  if(is_bad, {most_common_sql("why")}, {NO_REASON}) AS reasons, toUInt64(is_bad) AS tail
+FROM (
+  SELECT slo, group, slice, why, g + b > 0 AND {is_good_sql(which, slices, "g", "b")} AS is_good,
+    b > 0 AND NOT is_good AS is_bad
+  FROM (
+    SELECT slo, group, intDiv(at, {size}) * {size} AS slice, sum(good) AS g, sum(bad) AS b,
+      sumMap(reasons) AS why
+    FROM ({rows}) GROUP BY slo, group, slice
+  )
+)"""
 
 
 def _without(slos: Sequence[Slo], rows: str, excluded: Sequence[Excluded]) -> str:

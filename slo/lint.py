@@ -15,6 +15,7 @@ from pathlib import Path
 
 from base.durations import format_duration
 from base.errors import ConfigError
+from slo.budget import allowance
 from slo.documents import Loaded
 from slo.located import Located, read_documents
 from slo.model import Slo
@@ -93,6 +94,7 @@ def check_documents(slos: Sequence[Slo | CostSlo]) -> list[Finding]:
             continue
         for own, path in variants_of(slo):
             found += _tiers(own, places, path)
+            found += _slices(own, places, path)
         found += _idle_overrides(slo, places)
     found += _twins([slo for slo in slos if isinstance(slo, Slo)], places)
     return found
@@ -215,6 +217,29 @@ def _idle_overrides(slo: Slo, places: Places) -> Iterator[Finding]:
                 f"the override for {override} says what the SLO says anyway",
                 "remove it, or keep it if it shields these groups from a later override",
                 "overrides", place(number),
+            )  # fmt: skip
+
+
+def _slices(slo: Slo, places: Places, path: tuple[str, ...]) -> Iterator[Finding]:
+    if slo.slices is None:
+        return
+    length = format_duration(slo.slices.length)
+    allowed = allowance(slo.objective) * (slo.window / slo.slices.length)
+    if allowed < 1:
+        yield places.finding(
+            slo, "slice-exceeds-budget", Level.WARNING,
+            f"the budget is {allowed:.2g} slices of {length}: one bad slice spends it",
+            "take shorter slices, a longer window or a lower objective", *(path or ("slices",)),
+        )  # fmt: skip
+    for tier in slo.tiers:
+        held = tier.long // slo.slices.length
+        if held < tier.min_bad:
+            yield places.finding(
+                slo, "tier-few-slices", Level.WARNING,
+                f"the long window of tier {tier.name!r} is {held} slices of {length} and min_bad "
+                f"{tier.min_bad}: only a run of bad slices fires it",
+                f"make long {format_duration(tier.min_bad * slo.slices.length)} or more, or lower "
+                "min_bad", *path, "tiers", tier.name,
             )  # fmt: skip
 
 

@@ -6,11 +6,14 @@ Filters are counted by the engine, compiled as judging compiles them.
 from __future__ import annotations
 
 import difflib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from statistics import median
+
+import numpy as np
 
 from base.durations import format_duration
 from slo.backtest.cells import Group
@@ -31,6 +34,7 @@ from slo.expression import (
 from slo.lint import Finding, Level, Places, minutes, place, variants_of
 from slo.model import Slo
 from slo.outage import time_to_fire
+from slo.slices import percent_of
 from slo.tiers import Tier
 from slo.weight import weight_sql
 from store.engine import Engine
@@ -127,6 +131,7 @@ def check_data(slos: Sequence[Slo], sightings: Sightings, history: History | Non
             found += _unseen_overrides(slo, rates, places)
             for number, (own, path) in enumerate(variants_of(slo)):
                 found += _traffic(own, rates[number], places, path)
+            found += _slices(slo, history, places)
     return found
 
 
@@ -315,6 +320,7 @@ def _traffic(
 ) -> Iterator[Finding]:
     if not rates or not slo.tiers:
         return
+    unit = "requests" if slo.slices is None else "slices with traffic"
     starved = {
         tier: sum(rate * (tier.long / _SECOND) < tier.min_bad for rate in rates.values())
         for tier in slo.tiers
@@ -338,7 +344,7 @@ def _traffic(
         yield places.finding(
             slo, "low-traffic", Level.WARNING,
             f"{len(quiet):,} of {len(rates):,} groups ({len(quiet) / len(rates):.0%}) send fewer "
-            f"requests in every page tier's long window than min_bad: even when all fail, "
+            f"{unit} in every page tier's long window than min_bad: even when all fail, "
             f"{helped} (starved tiers by share of groups: {shares})",
             "group by less, lower min_bad, or take longer windows", *(path or ("group_by",)),
         )  # fmt: skip
@@ -351,6 +357,29 @@ def _traffic(
         )  # fmt: skip
     for tier in slo.tiers:
         yield _time_to_fire(slo, tier, rates, places, path)
+
+
+def _slices(slo: Slo, history: History, places: Places) -> Iterator[Finding]:
+    """Find slices so small that a single failed request makes them bad."""
+    if slo.slices is None or slo.slices.share == 1:  # all must be good: that is what it asks
+        return
+    every = [cells for group in history.groups(slo) if (cells := history.of(slo, group))]
+    sizes = [each.sizes for each in every if each.sizes is not None and each.sizes.size]
+    if not sizes:
+        return
+    held = np.concatenate(sizes)
+    typical = int(np.median(held))
+    tolerant = math.ceil(1 / (1 - slo.slices.share))
+    fragile = int(np.count_nonzero(held < tolerant))
+    if typical >= tolerant:
+        return
+    yield places.finding(
+        slo, "slice-few-requests", Level.WARNING,
+        f"the median slice of {format_duration(slo.slices.length)} holds {typical:,} requests, and "
+        f"{fragile / held.size:.0%} hold fewer than the {tolerant:,} of which one may fail at "
+        f"{percent_of(slo.slices.share)} %: there one failed request makes a slice bad",
+        "take longer slices, a lower good, group by less, or count requests", "slices",
+    )  # fmt: skip
 
 
 def _time_to_fire(
@@ -373,7 +402,7 @@ def _time_to_fire(
 
 
 def _rates(slo: Slo, history: History) -> dict[Group, float]:
-    """Work out the requests a second of every group, over the whole history."""
+    """Work out the requests, or slices, a second of every group, over the whole history."""
     grid, span = history.grid, history.span
     seconds = (grid.at(span.end - 1) - grid.at(span.first)) / _SECOND
     found: dict[Group, float] = {}

@@ -18,6 +18,7 @@ from slo.expression import Expression
 from slo.overrides import Chooser, Group, Override
 from slo.parse import Clause
 from slo.prometheus.sli import PrometheusSli
+from slo.slices import SLICES, Slices
 from slo.tiers import Tier
 from slo.weight import REQUESTS, VERDICTS, Weight
 
@@ -30,8 +31,9 @@ class Slo:
     are asked about (None: all); a request is good when every clause of `good` is true. With
     `prometheus` its events are not requests that were seen here, and both are empty. Each request
     counts as one, or as its `weight`. With `composite`, `eligible` and `good` are what its
-    components ask together. `overrides` say what holds for some of the groups instead of
-    `objective` and `tiers`; the first that matches does. Ask `for_group` before judging one.
+    components ask together. With `slices` slices of time are counted, which are judged by their
+    requests. `overrides` say what holds for some of the groups instead of `objective` and `tiers`;
+    the first that matches does. Ask `for_group` before judging one.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Slo:
     overrides: tuple[Override, ...] = ()
     weight: Weight | None = None
     composite: Composite | None = None
+    slices: Slices | None = None
 
     @cached_property
     def variants(self) -> tuple[Slo, ...]:
@@ -114,6 +117,8 @@ class Slo:
     @property
     def unit(self) -> str:
         """Name what good, bad and excluded count."""
+        if self.slices is not None:
+            return SLICES
         weights = [part.weight for part in self.questions if part.weight is not None]
         if weights:
             return weights[0].unit.counted
@@ -137,6 +142,9 @@ class Slo:
             counted["weights"] = [
                 [part.factor, _counted(part.weight), _filters(part)] for part in self.questions
             ]
+        if self.slices is not None:
+            share = self.slices.share
+            counted["slices"] = [round(self.slices.length.total_seconds()), str(share)]
         text = json.dumps(counted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

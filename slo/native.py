@@ -14,6 +14,7 @@ from slo.checks import (
     DEFAULT_WINDOW,
     check_name,
     check_objective,
+    check_whole_slices,
     check_window,
     read_group_by,
     warn_of_failures_that_pass,
@@ -25,7 +26,10 @@ from slo.model import Slo
 from slo.override_document import read_overrides
 from slo.parse import Clause, parse_clauses, parse_filter
 from slo.prometheus.document import read_labels, read_prometheus
+from slo.slice_document import read_slices
+from slo.slices import MIN_BAD as MIN_BAD_SLICES
 from slo.tier_document import read_min_bad, read_tiers
+from slo.tiers import MIN_BAD
 
 DEFAULT_GOOD = "outcome = 'good'"
 _T = TypeVar("_T")
@@ -46,17 +50,19 @@ def read_native(document: Located, report: Report) -> Slo | None:
     calendars = calendars_of(fields)
     from_prometheus = fields.at.get("prometheus") is not None
     prometheus = read_prometheus(fields)
+    slices = read_slices(fields, prometheus)
+    check_whole_slices(window, slices, "window", document.get("window") or document, fields)
     composite, weight = read_composite(fields), read_weight(fields)
     group_by = (read_labels if from_prometheus else read_group_by)(fields, "group_by")
     asks = not from_prometheus and fields.at.get("composite") is None
     eligible = expression_of(fields, "eligible", parse_filter) if asks else None
     good = good_of(fields) if asks else ()
-    min_bad = read_min_bad(fields)
+    min_bad = read_min_bad(fields, MIN_BAD if slices is None else MIN_BAD_SLICES)
     description = fields.text("description") or ""
     labels, annotations = fields.texts("labels"), fields.texts("annotations")
-    tiers = read_tiers(fields, objective, window, min_bad)
+    tiers = read_tiers(fields, objective, window, min_bad, slices)
     sound = objective if len(report.problems) == before else None
-    overrides = read_overrides(fields, group_by, sound, window, min_bad)
+    overrides = read_overrides(fields, group_by, sound, window, min_bad, slices)
     fields.refuse_unknown(("eligible", "good"))
     if len(report.problems) > before or objective is None:
         return None
@@ -79,6 +85,7 @@ def read_native(document: Located, report: Report) -> Slo | None:
         overrides=overrides,
         weight=weight,
         composite=composite,
+        slices=slices,
     )
 
 

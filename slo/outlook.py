@@ -17,6 +17,7 @@ from slo.exclusion import Exclusion, resolve
 from slo.forecast import EXHAUSTED, Forecast, Past, forecast
 from slo.model import Slo
 from slo.series import Series, read_series
+from slo.slices import Slices
 from slo.verdict import Verdict
 from store.engine import Engine
 
@@ -76,12 +77,11 @@ class Outlook:
     ) -> dict[Group, Forecast | None]:
         if not wanted:
             return {}
-        step = step_of(slo.window)
-        start = now - lookback_of(slo.window)
+        step = step_of(slo.window, slo.slices)
+        start = now - lookback_of(slo.window, slo.slices)
         excluded = resolve(exclusions, [slo], start - step, now + step)
-        found = read_series(
-            self._engine, slo, start, now + step, step, excluded, groups=sorted(wanted)
-        )
+        end = now + step if slo.slices is None else now  # slices that are not over do not count
+        found = read_series(self._engine, slo, start, end, step, excluded, groups=sorted(wanted))
         return {
             group: forecast(
                 past_of(series, start, now, step, request_weight(wanted[group])),
@@ -95,14 +95,15 @@ class Outlook:
         }
 
 
-def step_of(window: timedelta) -> timedelta:
+def step_of(window: timedelta, slices: Slices | None = None) -> timedelta:
     """Choose how fine a forecast counts: hours for a month, ten seconds for an hour."""
-    return next((step for step in _STEPS if window / step <= _MOST_STEPS), _STEPS[-1])
+    steps = _STEPS if slices is None else [step for step in _STEPS if slices.holds(step)]
+    return next((step for step in steps if window / step <= _MOST_STEPS), steps[-1])
 
 
-def lookback_of(window: timedelta) -> timedelta:
+def lookback_of(window: timedelta, slices: Slices | None = None) -> timedelta:
     """Say how far back a forecast looks: a month where that is not too many steps."""
-    step = step_of(window)
+    step = step_of(window, slices)
     return max(window + step, min(timedelta(days=31), _LOOKED_BACK * step))
 
 

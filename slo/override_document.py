@@ -9,6 +9,7 @@ from slo.checks import check_classic, check_objective
 from slo.fields import Fields, Report
 from slo.located import Located
 from slo.overrides import Override
+from slo.slices import Slices
 from slo.tier_document import read_min_bad, read_tiers
 from slo.tiers import Tier, can_fire, classic, derive, max_burn
 
@@ -21,6 +22,7 @@ def read_overrides(
     objective: float | None,
     window: timedelta,
     min_bad: int,
+    slices: Slices | None = None,
 ) -> tuple[Override, ...]:
     """Read them in order; the first that matches a group holds for it.
 
@@ -34,7 +36,7 @@ def read_overrides(
     found: list[tuple[Override, Located]] = []
     for number, item in enumerate(items, 1):
         each = Fields(item, f"{fields.what} override {number}", fields.report)
-        override = _override(each, fields, group_by, objective, window, min_bad)
+        override = _override(each, fields, group_by, objective, window, min_bad, slices)
         if override is None:
             continue
         before = next(((other, at) for other, at in found if other.covers(override)), None)
@@ -59,6 +61,7 @@ def _override(
     objective: float,
     window: timedelta,
     min_bad: int,
+    slices: Slices | None,
 ) -> Override | None:
     before = len(each.report.problems)
     if not isinstance(each.at.data, dict):
@@ -72,9 +75,10 @@ def _override(
         own = check_objective(percent, stated, each) or objective
     needed = read_min_bad(each, min_bad)
     if each.at.get("tiers") is not None:
-        tiers = read_tiers(each, own, window, needed)
+        tiers = read_tiers(each, own, window, needed, slices)
     else:
-        tiers = _inherited(slo, each, stated or each.at, (objective, own), window, needed)
+        both = (objective, own)
+        tiers = _inherited(slo, each, stated or each.at, both, window, needed, slices)
         each.take("tiers")
     labels, annotations = each.texts("labels"), each.texts("annotations")
     each.refuse_unknown()
@@ -128,18 +132,20 @@ def _inherited(
     objectives: tuple[float, float],
     window: timedelta,
     min_bad: int,
+    slices: Slices | None,
 ) -> tuple[Tier, ...]:
     """Take the tiers of the SLO, as they are for the override's objective; refuse dead ones."""
     theirs, own = objectives
+    length = slices.length if slices is not None else None
     written = slo.at.get("tiers")
     if written is None or written.data == "derived":
-        return derive(own, window, min_bad)
+        return derive(own, window, min_bad, length)
     if written.data == "classic":
-        tiers = classic(window, min_bad)
+        tiers = classic(window, min_bad, length)
         if own != theirs:
-            check_classic(tiers, own, window, at, each)
+            check_classic(tiers, derive(own, window, min_bad, length), own, at, each)
         return tiers
-    tiers = read_tiers(Fields(slo.at, slo.what, Report()), theirs, window, min_bad)
+    tiers = read_tiers(Fields(slo.at, slo.what, Report()), theirs, window, min_bad, slices)
     for tier in tiers:
         if not can_fire(tier.factor, own):
             each.bad(

@@ -3,7 +3,8 @@
 SLOs that count requests and SLOs that weigh them (`slo.weighed`) have statements of their own.
 Each is one INSERT: a tombstone for every row that exists in the buckets, then the rows that are
 true now, at the next higher version. Rows of one table are made from facts, or from the rows of a
-finer table.
+finer table. Where a table's buckets hold slices of an SLO and the finer rows still requests,
+these are judged slice by slice on the way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from slo.compile import literal
 from slo.model import Slo
 from slo.run import run_sql
 from slo.schema import TABLES
+from slo.slices import is_good_sql, length_sql, most_common_sql
 from slo.weighed import COLUMNS, HEAVIEST, SUMMED, alike, requests_sql
+
+_FINEST = min(TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,21 @@ def statements(
     version: int,
 ) -> Iterator[str]:
     """Write the rows of some buckets anew, from those of a finer table or (None) from facts."""
-    for some in alike(slos):
+    for some in alike([slo for slo in slos if not _becomes_slices(slo, step, finer)]):
         if finer is not None:
             yield _from_rows(step, finer, some, buckets, version)
         elif some[0].is_weighted:
             yield _weighed_facts(step, some, buckets, version)
         else:
-            yield _from_facts(step, some, buckets, version)
+            counted = _of_facts(step, step, some, buckets)
+            yield _replacing(step, some, buckets, version, counted)
+    if sliced := [slo for slo in slos if _becomes_slices(slo, step, finer)]:
+        rows = (
+            _of_facts(_FINEST, step, sliced, buckets)
+            if finer is None
+            else f"SELECT * FROM {_finer_rows(step, finer, sliced, buckets)}"
+        )
+        yield _replacing(step, sliced, buckets, version, _judged_slices(step, sliced, rows))
 
 
 def of(slos: Sequence[Slo]) -> str:
@@ -66,9 +78,46 @@ def run_of_rows(slos: Sequence[Slo], row: str, at: str, condition: str = "1") ->
     return run_sql(at, good, bad, f"{row}tail", condition)
 
 
-def _from_facts(step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int) -> str:
+def _becomes_slices(slo: Slo, step: timedelta, source: timedelta | None) -> bool:
+    """Say whether a table holds slices of an SLO, and what it is made from still requests."""
+    if slo.slices is None or step < slo.slices.length:
+        return False
+    return source is None or source < slo.slices.length
+
+
+def _judged_slices(step: timedelta, slos: Sequence[Slo], rows: str) -> str:
+    """Judge slices by rows of requests, and count them by bucket of `step`."""
+    slices = [slo.slices for slo in slos if slo.slices is not None]
+    which = f"indexOf([{', '.join(literal(slo.definition) for slo in slos)}], definition)"
     size = round(step.total_seconds())
-    counted = f"""
+    return f"""
+SELECT slo, definition, toDateTime({_whole("slice", size)}, 'UTC') AS whole_bucket, group,
+  countIf(is_good) AS good, countIf(is_bad) AS bad, countIf(NOT is_good AND NOT is_bad) AS excluded,
+  sumMapIf({most_common_sql("why_bad")}, is_bad) AS bad_reasons,
+  sumMapIf({most_common_sql("why_excluded")}, NOT is_good AND NOT is_bad) AS excluded_reasons,
+  {run_sql("slice", "is_good", "is_bad", "toUInt64(is_bad)")} AS tail
+FROM (
+  SELECT slo, definition, group, slice, why_bad, why_excluded,
+    g + b > 0 AND {is_good_sql("which", slices, "g", "b")} AS is_good,
+    b > 0 AND NOT is_good AS is_bad
+  FROM (
+    SELECT slo, definition, group, {which} AS which,
+      intDiv(toUInt32(bucket), {length_sql("which", slices)}) * {length_sql("which", slices)}
+        AS slice,
+      sum(good) AS g, sum(bad) AS b, sumMap(bad_reasons) AS why_bad,
+      sumMap(excluded_reasons) AS why_excluded
+    FROM ({rows})
+    GROUP BY slo, definition, group, slice
+  )
+)
+GROUP BY slo, definition, whole_bucket, group"""
+
+
+def _of_facts(size: timedelta, step: timedelta, slos: Sequence[Slo], buckets: Buckets) -> str:
+    """Count requests by buckets of a size; `buckets` are of `step`."""
+    seconds = round(size.total_seconds())
+    bucket = "toUInt32(bucket)" if size == step else _whole("bucket", round(step.total_seconds()))
+    return f"""
 SELECT {_one_of([slo.name for slo in slos])} AS slo,
   {_one_of([slo.definition for slo in slos])} AS definition, bucket, group,
   sumIf(n, judgement = {GOOD}) AS good, sumIf(n, judgement >= {FIRST_BAD}) AS bad,
@@ -82,17 +131,16 @@ FROM (
     {reason_sql(slos, "j.1", "j.3")} AS reason, count() AS n, max(at) AS newest,
     groupArrayIf(at, judgement >= {FIRST_BAD}) AS bad_at
   FROM (
-    SELECT toDateTime(intDiv(toUnixTimestamp64Nano(start), {size}000000000) * {size}, 'UTC')
+    SELECT toDateTime(intDiv(toUnixTimestamp64Nano(start), {seconds}000000000) * {seconds}, 'UTC')
       AS bucket, toUnixTimestamp64Nano(start) AS at, outcome, outcome_reason,
       arrayJoin({judgements_sql(slos)}) AS j
     FROM facts FINAL
     WHERE {_started_within(buckets)}
   )
-  WHERE j.3 != {INELIGIBLE}{_only("toUInt32(bucket)", buckets)}
+  WHERE j.3 != {INELIGIBLE}{_only(bucket, buckets)}
   GROUP BY bucket, number, group, judgement, reason
 )
 GROUP BY bucket, number, group"""
-    return _replacing(step, slos, buckets, version, counted)
 
 
 def _weighed_facts(step: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int) -> str:
@@ -116,17 +164,23 @@ GROUP BY bucket, number, group"""
 def _from_rows(
     step: timedelta, finer: timedelta, slos: Sequence[Slo], buckets: Buckets, version: int
 ) -> str:
-    size = round(step.total_seconds())
-    whole = f"intDiv(toUInt32(f.bucket), {size}) * {size}"
+    whole = _whole("f.bucket", round(step.total_seconds()))
     counted = f"""
 SELECT slo, definition, toDateTime({whole}, 'UTC') AS whole_bucket, group,
   sum(f.good) AS good, sum(f.bad) AS bad, sum(f.excluded) AS excluded,
   sumMap(f.bad_reasons) AS bad_reasons, sumMap(f.excluded_reasons) AS excluded_reasons,
   {run_of_rows(slos, "f.", "f.bucket")} AS tail{_requests("f.") if slos[0].is_weighted else ""}
-FROM {TABLES[finer]} AS f FINAL
-WHERE {of(slos)} AND {_within("f.bucket", buckets)}{_only(whole, buckets)}
+FROM {_finer_rows(step, finer, slos, buckets)}
 GROUP BY slo, definition, whole_bucket, group"""
     return _replacing(step, slos, buckets, version, counted)
+
+
+def _finer_rows(step: timedelta, finer: timedelta, slos: Sequence[Slo], buckets: Buckets) -> str:
+    whole = _whole("f.bucket", round(step.total_seconds()))
+    return (
+        f"{TABLES[finer]} AS f FINAL\n"
+        f"WHERE {of(slos)} AND {_within('f.bucket', buckets)}{_only(whole, buckets)}"
+    )
 
 
 def _requests(row: str) -> str:
@@ -167,6 +221,10 @@ def _started_within(buckets: Buckets) -> str:
         for at in (buckets.start, buckets.end)
     )
     return f"start >= {start} AND start < {end}"
+
+
+def _whole(at: str, size: int) -> str:
+    return f"intDiv(toUInt32({at}), {size}) * {size}"
 
 
 def _only(value: str, buckets: Buckets) -> str:

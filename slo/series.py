@@ -23,7 +23,7 @@ MOST_POINTS = 5000
 
 @dataclass(slots=True)
 class Series:
-    """One group: aligned lists, one entry a step that has requests."""
+    """One group: aligned lists, one entry a step that has requests, or in which slices begin."""
 
     group: dict[str, str]
     at: list[datetime] = field(default_factory=list)
@@ -43,7 +43,8 @@ def read_series(
 ) -> list[Series]:
     """Sum whole steps that begin in [start, end), aligned to the epoch; of some groups, or all.
 
-    `step` is a multiple of ten seconds. A step without requests has no entry.
+    `step` is a multiple of ten seconds. A step without requests has no entry. Slices are those that
+    begin in a step and are over by `end`, so the last step may not be whole.
     """
     size = round(step.total_seconds())
     if size <= 0 or size % 10 or step != timedelta(seconds=size):
@@ -55,6 +56,11 @@ def read_series(
     coarsest = max(each for each in TABLES if size % round(each.total_seconds()) == 0)
     first = -(-int(start.timestamp()) // size) * size
     last = -(-int(end.timestamp()) // size) * size
+    if slo.slices is not None:
+        length = round(slo.slices.length.total_seconds())
+        first, last = -(-first // length) * length, int(end.timestamp()) // length * length
+        if first >= last:
+            return []
     complete = read_complete(engine)
     if slo.prometheus is not None:
         complete = all_written(complete)

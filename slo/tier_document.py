@@ -7,18 +7,24 @@ from datetime import timedelta
 from slo.checks import check_classic, check_tier
 from slo.fields import Fields
 from slo.located import Located
+from slo.slices import Slices
 from slo.tiers import MIN_BAD, Tier, classic, derive, hold_of
 from slo.verdict import Severity
 
 
 def read_tiers(
-    fields: Fields, objective: float | None, window: timedelta, min_bad: int
+    fields: Fields,
+    objective: float | None,
+    window: timedelta,
+    min_bad: int,
+    slices: Slices | None = None,
 ) -> tuple[Tier, ...]:
     """Read `tiers`; `min_bad` is what a tier needs that does not say."""
     at = fields.take("tiers")
     named = "derived" if at is None else at.data
     if isinstance(named, str):
-        return _named_tiers(fields, at or fields.at, named, objective, window, min_bad)
+        length = slices.length if slices is not None else None
+        return _named_tiers(fields, at or fields.at, named, objective, window, min_bad, length)
     written = fields.items("tiers")
     if objective is None:
         return ()
@@ -26,7 +32,7 @@ def read_tiers(
     for item in written:
         each = Fields(item, fields.what, fields.report)
         tier = read_tier(each, window, min_bad)
-        if tier is None or not check_tier(tier, objective, window, each):
+        if tier is None or not check_tier(tier, objective, window, each, slices):
             continue
         if any(tier.name == other.name for other in tiers):
             fields.bad(item, f"two tiers are named {tier.name!r}")
@@ -72,14 +78,20 @@ def read_tier(fields: Fields, window: timedelta, min_bad: int) -> Tier | None:
 
 
 def _named_tiers(
-    fields: Fields, at: Located, name: str, objective: float | None, window: timedelta, min_bad: int
+    fields: Fields,
+    at: Located,
+    name: str,
+    objective: float | None,
+    window: timedelta,
+    min_bad: int,
+    slice_length: timedelta | None,
 ) -> tuple[Tier, ...]:
     if name not in {"derived", "classic"}:
         fields.bad(at, f"tiers {name!r} is neither derived nor classic nor a list of tiers")
     if objective is None:
         return ()
     if name != "classic":
-        return derive(objective, window, min_bad)
-    tiers = classic(window, min_bad)
-    check_classic(tiers, objective, window, at, fields)
+        return derive(objective, window, min_bad, slice_length)
+    tiers = classic(window, min_bad, slice_length)
+    check_classic(tiers, derive(objective, window, min_bad, slice_length), objective, at, fields)
     return tiers

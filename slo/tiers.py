@@ -9,10 +9,12 @@ four fifths of that way are reached, after at most four minutes of total outage 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from slo.budget import allowance
+from slo.slices import whole_slices
 from slo.verdict import Severity
 
 MIN_BAD = 5
@@ -104,26 +106,58 @@ def outage_to_fire(tier: Tier, objective: float) -> timedelta | None:
     return tier.factor * allowance(objective) * tier.long
 
 
-def derive(objective: float, window: timedelta, min_bad: int = MIN_BAD) -> tuple[Tier, ...]:
+def derive(
+    objective: float,
+    window: timedelta,
+    min_bad: int = MIN_BAD,
+    slice_length: timedelta | None = None,
+) -> tuple[Tier, ...]:
     """Make the tiers of an SLO from its objective and window.
 
     Windows shrink with an SLO window under 30 days, so that a tier always means the same share of
-    the budget, down to a floor; they do not grow with a longer one.
+    the budget, down to a floor; they do not grow with a longer one. Those of slices are whole
+    slices, and a long one holds `min_bad` of them.
     """
     tiers = (_fit(shape, objective, window, min_bad) for shape in _SHAPES)
-    return tuple(tier for tier in tiers if tier.long <= window)
+    return _within(tiers, window, slice_length)
 
 
-def classic(window: timedelta, min_bad: int = MIN_BAD) -> tuple[Tier, ...]:
+def classic(
+    window: timedelta, min_bad: int = MIN_BAD, slice_length: timedelta | None = None
+) -> tuple[Tier, ...]:
     """Make the tiers of the SRE workbook (ch. 5), whatever the objective: some may never fire."""
     shapes = (shape for shape in _SHAPES if shape.classic_factor < float("inf"))
     tiers = (_sized(shape, shape.classic_factor, window, min_bad) for shape in shapes)
-    return tuple(tier for tier in tiers if tier.long <= window)
+    return _within(tiers, window, slice_length)
 
 
 def hold_of(short: timedelta, window: timedelta) -> timedelta:
     """Say how long a tier must keep quiet before its incident is over."""
     return max(short, min(HOLD, window / (_CLASSIC / HOLD)))
+
+
+def _within(
+    tiers: Iterable[Tier], window: timedelta, slice_length: timedelta | None
+) -> tuple[Tier, ...]:
+    if slice_length is not None:
+        tiers = _of_slices(tiers, window, slice_length)
+    return tuple(tier for tier in tiers if tier.long <= window)
+
+
+def _of_slices(tiers: Iterable[Tier], window: timedelta, slice_length: timedelta) -> Iterable[Tier]:
+    """Round windows up to slices; of tiers that look at the same ones the most sensitive stays."""
+    found: dict[tuple[Severity, timedelta, timedelta], Tier] = {}
+    for tier in tiers:
+        short = whole_slices(tier.short, slice_length)
+        long = whole_slices(tier.long, slice_length, least=max(2, tier.min_bad))
+        if long <= short:
+            long = short + slice_length
+        key = (tier.severity, long, short)
+        if key not in found or tier.factor < found[key].factor:
+            hold = hold_of(short, window)
+            found.pop(key, None)
+            found[key] = replace(tier, long=long, short=short, hold=hold)
+    return found.values()
 
 
 def _fit(shape: _Shape, objective: float, window: timedelta, min_bad: int) -> Tier:

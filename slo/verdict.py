@@ -14,6 +14,7 @@ from typing import Literal
 
 from slo.budget import Requests
 from slo.forecast import Forecast
+from slo.slices import Slices
 from slo.weight import REQUESTS
 
 Severity = Literal["page", "ticket"]
@@ -154,9 +155,9 @@ class Verdict:
 
     `unit` names what they count; where that is not requests, `requests` are those behind them.
     `bad_in_a_row` counts the bad requests that started after the last good one. `problem` says why
-    the counts may lack something: events are asked for elsewhere, or much has no known weight. An
-    SLO about cost has no objective and no SLI: its budget is dollars, its burn what was spent over
-    what may be.
+    the counts may lack something: events are asked for elsewhere, or much has no known weight.
+    With `slices` all that is counted are slices of time. An SLO about cost has no objective and no
+    SLI: its budget is dollars, its burn what was spent over what may be.
     """
 
     slo: str
@@ -186,6 +187,7 @@ class Verdict:
     cost: CostVerdict | None = None
     unit: str = REQUESTS
     requests: Requests | None = None
+    slices: Slices | None = None
 
     @property
     def total(self) -> int:

@@ -1,4 +1,7 @@
-"""Counts of every window, SLO and group, in one query for all SLOs of one budget window."""
+"""Counts of every window, SLO and group, in one query for all SLOs of one budget window.
+
+Slices have a query for each length: they are counted up to the last one that is over.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,12 @@ from slo.judged_rows import edges_of, judged_rows
 from slo.model import Slo
 from slo.prometheus.buckets import all_written, without_facts
 from slo.recount import run_of_rows
+from slo.slices import by_length, ceil_to_slice, floor_to_slice
 from slo.weighed import alike
 from slo.windows import Cut, cut, nanoseconds
 from store.engine import Engine
 
+_NONE = timedelta(0)
 _REQUESTS = {
     "n": ("sumIf", "requests"),
     "nb": ("sumIf", "bad_requests"),
@@ -46,6 +51,16 @@ class GroupCounts:
     requests: Mapping[timedelta, Requests] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Windows that end at `until`; `begins` says from when a period is counted."""
+
+    until: datetime
+    lengths: Sequence[timedelta]
+    reach: timedelta
+    begins: Mapping[datetime, datetime]
+
+
 def count_windows(
     engine: Engine,
     slos: Sequence[Slo],
@@ -60,6 +75,10 @@ def count_windows(
 
     Returns, by SLO name, every group seen in the longest of them. What is `excluded` counts as
     such. Runs of bad requests are counted in the last `reach`, by default the longest length.
+
+    Of SLOs of slices the slices that are over at `now` are counted, in windows that end with the
+    last of them; windows that are not whole slices are left out. A slice belongs to each window
+    and period in which it begins.
     """
     if not slos:
         return {}
@@ -67,35 +86,50 @@ def count_windows(
     reach = min(reach or ordered[-1], ordered[-1])
     complete, edges = read_complete(engine), edges_of(excluded)
     found: dict[str, list[GroupCounts]] = defaultdict(list)
-    from_facts = [slo for slo in slos if slo.prometheus is None]
-    for some in alike(from_facts):
-        pieces = cut(now, {*ordered, reach}, complete, since=instants, edges=edges)
-        _count(engine, some, ordered, instants, reach, pieces, excluded, found)
-    from_prometheus = [slo for slo in slos if slo.prometheus is not None]
-    if from_prometheus:
-        written = all_written(complete)
-        pieces = cut(now, {*ordered, reach}, written, since=instants, edges=edges)
-        pieces = replace(pieces, spans=without_facts(pieces.spans, written))
-        _count(engine, from_prometheus, ordered, instants, reach, pieces, excluded, found)
+    for is_here in (True, False):  # requests of our own, events of a Prometheus server
+        readable = complete if is_here else all_written(complete)
+        for some in alike([slo for slo in slos if (slo.prometheus is None) == is_here]):
+            for length, same in by_length((slo, slo.slices) for slo in some).items():
+                asked = _asked(ordered, instants, reach, now, length)
+                pieces = cut(
+                    asked.until, {*asked.lengths, asked.reach}, readable,
+                    since=asked.begins.values(), edges=edges, is_closed=length is None,
+                )  # fmt: skip
+                if not is_here:
+                    pieces = replace(pieces, spans=without_facts(pieces.spans, readable))
+                _count(engine, same, asked, pieces, excluded, found)
     return found
+
+
+def _asked(
+    lengths: Sequence[timedelta],
+    instants: Sequence[datetime],
+    reach: timedelta,
+    now: datetime,
+    length: timedelta | None,
+) -> _Asked:
+    if length is None:
+        return _Asked(now, lengths, reach, {instant: instant for instant in instants})
+    whole = [each for each in lengths if each % length == _NONE] or [length]
+    begins = {instant: ceil_to_slice(instant, length) for instant in instants}
+    within = min(reach // length * length, whole[-1])
+    return _Asked(floor_to_slice(now, length), whole, within, begins)
 
 
 def _count(
     engine: Engine,
     slos: Sequence[Slo],
-    ordered: Sequence[timedelta],
-    instants: Sequence[datetime],
-    reach: timedelta,
+    asked: _Asked,
     pieces: Cut,
     excluded: Sequence[Excluded],
     found: dict[str, list[GroupCounts]],
 ) -> None:
-    table = engine.arrow(_query(slos, ordered, instants, reach, pieces, excluded))
+    table = engine.arrow(_query(slos, asked, pieces, excluded))
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     for row in range(table.num_rows):
         windows = {
             length: Count(columns[f"g{number}"][row], columns[f"b{number}"][row])
-            for number, length in enumerate(ordered)
+            for number, length in enumerate(asked.lengths)
         }
         found[columns["slo"][row]].append(
             GroupCounts(
@@ -108,12 +142,12 @@ def _count(
                         Count(columns[f"pg{number}"][row], columns[f"pb{number}"][row]),
                         columns[f"px{number}"][row],
                     )
-                    for number, instant in enumerate(instants)
+                    for number, instant in enumerate(asked.begins)
                 },
                 run=columns["run"][row],
                 requests={
                     length: Requests(*(columns[f"{name}{number}"][row] for name in _REQUESTS))
-                    for number, length in enumerate(ordered)
+                    for number, length in enumerate(asked.lengths)
                 }
                 if slos[0].is_weighted
                 else {},
@@ -121,33 +155,26 @@ def _count(
         )
 
 
-def _query(
-    slos: Sequence[Slo],
-    lengths: Sequence[timedelta],
-    instants: Sequence[datetime],
-    reach: timedelta,
-    pieces: Cut,
-    excluded: Sequence[Excluded],
-) -> str:
+def _query(slos: Sequence[Slo], asked: _Asked, pieces: Cut, excluded: Sequence[Excluded]) -> str:
     sums = [
         f"sumIf(good, at >= {pieces.starts[length]}) AS g{number}, "
         f"sumIf(bad, at >= {pieces.starts[length]}) AS b{number}"
-        for number, length in enumerate(lengths)
+        for number, length in enumerate(asked.lengths)
     ]
     sums += [
         f"sumIf({what}, at >= {nanoseconds(instant)}) AS {name}{number}"
-        for number, instant in enumerate(instants)
+        for number, instant in enumerate(asked.begins.values())
         for name, what in (("pg", "good"), ("pb", "bad"), ("px", "excluded"))
     ]
     if slos[0].is_weighted:
         sums += [
             f"{how}({column}, at >= {pieces.starts[length]}) AS {name}{number}"
-            for number, length in enumerate(lengths)
+            for number, length in enumerate(asked.lengths)
             for name, (how, column) in _REQUESTS.items()
         ]
     first = min(pieces.starts.values())
     return f"""
 SELECT slo, group, {", ".join(sums)}, sumIf(excluded, at >= {first}) AS x,
   sumMapIf(reasons, at >= {first}) AS r,
-  {run_of_rows(slos, "", "at", f"at >= {pieces.starts[reach]}")} AS run
+  {run_of_rows(slos, "", "at", f"at >= {pieces.starts[asked.reach]}")} AS run
 FROM ({judged_rows(slos, pieces.spans, excluded)}) GROUP BY slo, group ORDER BY slo, group"""

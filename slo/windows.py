@@ -1,10 +1,10 @@
 """Exact windows out of buckets. Pure.
 
-A window is (now - length, now] on a request's start. It is cut into whole hours, whole minutes and
-whole ten seconds, which are read from the count tables, and the ragged rest, read from facts; no
-request is counted twice or missed, whatever `now` is. All windows end at `now`, so they are cut
-together: what lies between two window starts is cut once. Where an exclusion begins or ends is an
-edge too, so that a bucket is wholly within it or wholly outside.
+A window is (now - length, now] on a request's start, or [now - length, now) of slices. It is cut
+into whole hours, whole minutes and whole ten seconds, which are read from the count tables, and the
+ragged rest, read from facts; no request is counted twice or missed, whatever `now` is. All windows
+end at `now`, so they are cut together: what lies between two window starts is cut once. Where an
+exclusion begins or ends is an edge too, so that a bucket is wholly within it or wholly outside.
 
 Times here are integers, nanoseconds since the epoch, and spans are half-open [start, end).
 """
@@ -49,13 +49,16 @@ def cut(
     *,
     since: Iterable[datetime] = (),
     edges: Iterable[int] = (),
+    is_closed: bool = True,
 ) -> Cut:
     """Cut windows of these lengths, and from each instant of `since`, that end at `now`.
+
+    Those that are not closed leave out what began at `now`, and take in what began as they did.
 
     `complete` says what may be read from each table; the rest is read from facts. No bucket is
     read across one of `edges`.
     """
-    end = nanoseconds(now) + 1  # the window is closed at `now`, a span is open at its end
+    end = nanoseconds(now) + is_closed  # a span is open at its end
     starts = {length: end - length // _MICROSECOND * 1000 for length in lengths}
     begins = {*starts.values(), *(nanoseconds(moment) for moment in since)}
     inner = {edge for edge in edges if min(begins) < edge < end}

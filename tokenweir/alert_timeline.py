@@ -194,6 +194,7 @@ class AlertTimeline:
             labels=slo.labels,
             annotations=slo.annotations,
             unit=slo.unit,
+            slices=slo.slices,
         )
 
     @staticmethod

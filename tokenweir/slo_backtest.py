@@ -267,7 +267,7 @@ class Backtest:
         tier = next(each for each in slo.tiers if each.name == tier_name)
         cells = self._history.of(slo, group)
         assert cells is not None  # noqa: S101  it burned
-        return onset(cells, tier, slo.objective, self._history.grid, evaluation)
+        return onset(cells, tier, slo.objective, self._history.grid, evaluation, slo.slices)
 
 
 def totals(outcomes: Sequence[Outcome]) -> Mapping[str, int]:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from base.durations import format_duration
 from base.errors import ConfigError
 from slo.backtest.variants import TierSet
 from slo.documents import load_all
 from slo.fields import Report
-from slo.located import Located, read_documents
+from slo.located import Located, locate, read_documents
 from slo.model import Slo
 from slo.native import read_native
 from slo.spending.model import CostSlo
@@ -54,13 +55,16 @@ def _tier_file(path: Path, slo: Slo) -> TierSet:
             "[{name: fast, severity: page, factor: 6, long: 60s, short: 20s}]"
         )
     report = Report()
-    said = {
+    said: dict[str, object] = {
         "kind": "slo",
         "name": slo.name,
         "objective": _ANY_OBJECTIVE,
         "window": f"{slo.window.total_seconds():.0f}s",
     }
-    fields = {name: Located(value, tiers.line, tiers.file) for name, value in said.items()}
+    if slo.slices is not None:
+        length = format_duration(slo.slices.length)
+        said["slices"] = {"length": length, "good": float(slo.slices.share * 100)}
+    fields = {name: locate(value, tiers.file, tiers.line) for name, value in said.items()}
     document = Located({**fields, "tiers": tiers}, tiers.line, tiers.file)
     found = read_native(document, report)
     if found is None:

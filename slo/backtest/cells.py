@@ -1,9 +1,10 @@
-"""Judged requests of a history, counted once per group and cell of time; windows are sums of cells.
+"""What a history holds, counted once per group and cell of time; windows are sums of cells.
 
 A cell is the greatest time that divides the evaluation interval and every window, and holds the
 requests that started in (c - 1, c] cells since the epoch. So a window (now - length, now] that ends
 at an evaluation is a whole number of cells, and its count is exact to the nanosecond, as the live
-evaluator's is.
+evaluator's is. A slice of time is an event at its end: all windows are made of whole slices, so
+those that end with the last slice over at an evaluation hold the same ends as those up to it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -24,8 +25,9 @@ from slo import guard
 from slo.backtest.greatest import Greatest
 from slo.exclusion import Excluded
 from slo.guard import Tally
-from slo.judged_rows import judged_rows
+from slo.judged_rows import requests_judged
 from slo.model import Slo
+from slo.slices import Slices
 from slo.weighed import alike
 from slo.windows import FACTS, Span
 from store.engine import Engine
@@ -95,7 +97,8 @@ class Cells:
 
     `bad`, `total` and `excluded` have one entry more than `at`: the sum of the first n cells. So
     has `run`: bad requests since the last good one when those cells are over. Where requests are
-    weighed these are weights, and `behind` are the requests.
+    weighed these are weights, and `behind` are the requests. Of an SLO of slices all that are
+    slices; `sizes` are the judged requests of each that has some.
     """
 
     at: Ints
@@ -104,6 +107,7 @@ class Cells:
     excluded: Ints
     run: Ints
     behind: Behind | None = None
+    sizes: Ints | None = None
     _ranks: list[Ints] = field(default_factory=list)  # made when first needed, at most one
 
     def rank(self, cells: Ints) -> npt.NDArray[np.integer[Any]]:
@@ -193,6 +197,11 @@ class Gathered:
 
     def __init__(self) -> None:
         self._pieces: dict[Key, list[tuple[Ints, Codes, Weights]]] = defaultdict(list)
+        self._slices: dict[str, Slices] = {}
+
+    def expect(self, slos: Iterable[Slo]) -> None:
+        """Say whose requests are judged by slices; call it before `cells`."""
+        self._slices |= {slo.name: slo.slices for slo in slos if slo.slices is not None}
 
     def add(self, key: Key, at: Ints, judged: Codes, weights: Weights = ()) -> None:
         """Add requests: when they started, in nanoseconds, and what they are.
@@ -213,16 +222,22 @@ class Gathered:
         return np.concatenate([at // 1000 for at in self._times()] or [np.zeros(0, np.int64)])
 
     def cells(self, grid: Grid, until_ns: int | None = None) -> dict[Key, Cells]:
-        """Count cells, of the requests that started by then. Lets go of the pieces."""
+        """Count cells, of the requests that started, or the slices that were over, by then.
+
+        Lets go of the pieces.
+        """
         found: dict[Key, Cells] = {}
         for key in sorted(self._pieces):
             pieces = [(at, judged, *weights) for at, judged, weights in self._pieces.pop(key)]
             at, judged, *weights = map(np.concatenate, zip(*pieces, strict=True))
+            sizes = None
+            if key[0] in self._slices:
+                at, judged, sizes = judge_slices(at, judged, self._slices[key[0]])
             if until_ns is not None:
                 weights = [each[at <= until_ns] for each in weights]
                 at, judged = at[at <= until_ns], judged[at <= until_ns]
             if at.size:
-                found[key] = count_cells(at, judged, grid, weights)
+                found[key] = replace(count_cells(at, judged, grid, weights), sizes=sizes)
         return found
 
     def _times(self) -> Iterator[Ints]:
@@ -242,6 +257,7 @@ def read_judged(
 
     `facts` is where requests are read from, as `slo.judged_rows` takes it.
     """
+    into.expect(slos)
     if not spans:
         return
     for some in alike(slos):
@@ -280,6 +296,25 @@ def count_cells(at: Ints, judged: Codes, grid: Grid, weights: Weights = ()) -> C
     return Cells(cell[first], bad_weight, good_weight + bad_weight, excluded_weight, runs, behind)
 
 
+def judge_slices(at: Ints, judged: Codes, slices: Slices) -> tuple[Ints, Codes, Ints]:
+    """Turn requests into slices: when each ends, what it is, and the sizes of those with requests.
+
+    Sizes count judged requests.
+    """
+    number = at // slices.length_ns
+    order = np.argsort(number, kind="stable")
+    number, judged = number[order], judged[order]
+    first = np.flatnonzero(np.concatenate((np.ones(1, bool), np.diff(number) > 0)))
+    good, bad = (
+        np.add.reduceat(judged == code, first, dtype=np.int64) for code in (GOOD, BAD)
+    )  # fmt: skip
+    share = slices.share
+    is_good = good * share.denominator >= (good + bad) * share.numerator
+    codes = np.where(good + bad == 0, EXCLUDED, np.where(is_good, GOOD, BAD)).astype(np.uint8)
+    sizes = good + bad
+    return (number[first] + 1) * slices.length_ns, codes, sizes[sizes > 0]
+
+
 def _runs(judged: Codes, first: Ints) -> Ints:
     """Count, at the end of every cell, the bad requests since the last good one."""
     bad_so_far = _running(judged == BAD)
@@ -305,7 +340,7 @@ def _query(
         )
     return f"""
 SELECT slo, group, groupArray(at) AS starts, groupArray(toUInt8({what})) AS judged{weights}
-FROM ({judged_rows(slos, {FACTS: spans}, excluded, facts)})
+FROM ({requests_judged(slos, {FACTS: spans}, excluded, facts)})
 GROUP BY slo, group"""
 
 

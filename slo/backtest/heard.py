@@ -19,6 +19,7 @@ from slo.backtest import runs
 from slo.backtest.cells import Evaluations, Grid, Ints
 from slo.liveness import LAYERS
 from slo.settings import SloSettings
+from slo.slices import Slices
 from store.engine import Engine
 
 Floats = npt.NDArray[np.float64]
@@ -111,8 +112,12 @@ def silence(
     settings: SloSettings,
     grid: Grid,
     span: Evaluations,
+    slices: Slices | None = None,
 ) -> Silence:
-    """Find when the sources of an SLO were silent, or heard too little, in a span."""
+    """Find when the sources of an SLO were silent, or heard too little, in a span.
+
+    Silence is up to each evaluation; windows of slices are covered up to where they end.
+    """
     if heard is None:
         return NO_SILENCE
     now = np.arange(span.first, span.end) * (grid.every * grid.cell_us)
@@ -125,8 +130,13 @@ def silence(
         share = np.zeros(now.size)
         for number, layer in enumerate(heard):
             at = np.flatnonzero(chosen == number)
-            if at.size:
+            if at.size and slices is None:
                 share[at] = layer.coverage(now[at], length_us, newest[at])
+            elif at.size and slices is not None:
+                size_us = slices.length_ns // 1000
+                until = now[at] // size_us * size_us
+                last, has_sent = layer.last_by(until)
+                share[at] = np.where(has_sent, layer.coverage(until, length_us, last), 0.0)
         missing = np.rint((1 - share) * length_us)  # as a timedelta rounds it
         too_little = (share < settings.coverage_floor) & (
             missing > settings.stale_after // _MICROSECOND

@@ -56,7 +56,7 @@ class History:
     def silence(self, slo: Slo, settings: SloSettings) -> Silence:
         """Find when the sources were silent, or heard too little, for groups it holds for."""
         windows = windows_of(slo)
-        return silence(self.heard, slo.window, windows, settings, self.grid, self.span)
+        return silence(self.heard, slo.window, windows, settings, self.grid, self.span, slo.slices)
 
     def count(
         self, slo: Slo, group: Group, length: timedelta, evaluation: int

@@ -24,6 +24,7 @@ from slo.backtest.burning import Floats, burns, changes, long_burns
 from slo.backtest.cells import Cells, Evaluations, Grid, Ints
 from slo.budget import allowance
 from slo.model import Slo
+from slo.slices import Slices, floor_to_slice
 from slo.tiers import Tier
 
 
@@ -61,8 +62,15 @@ def is_small(stretch: Stretch, grid: Grid) -> bool:
     return stretch.bad < stretch.tier.min_bad or lasted < grid.cells(stretch.tier.short)
 
 
-def onset(cells: Cells, tier: Tier, objective: float, grid: Grid, evaluation: int) -> datetime:
-    """Find when the failures began that burn at an evaluation."""
+def onset(
+    cells: Cells,
+    tier: Tier,
+    objective: float,
+    grid: Grid,
+    evaluation: int,
+    slices: Slices | None = None,
+) -> datetime:
+    """Find when the failures began that burn at an evaluation: of slices, when the first began."""
     last = evaluation * grid.every
     window = np.array([last - grid.cells(tier.long), last])
     start, end = cells.rank(window).tolist()
@@ -76,7 +84,12 @@ def onset(cells: Cells, tier: Tier, objective: float, grid: Grid, evaluation: in
     # The first bad request after the low point: what is good before it is no failure yet.
     failed = np.flatnonzero(np.diff(bad[before:]) > 0)
     first = before + (int(failed[0]) if failed.size else 0)
-    return grid.begins(int(cells.at[start + first]))
+    cell = int(cells.at[start + first])
+    began = grid.begins(cell)
+    if slices is None:
+        return began
+    ended = floor_to_slice(grid.begins(cell + 1), slices.length)  # events lie where slices end
+    return min(began, ended - slices.length)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slo.model import Slo
+from slo.slices import MIN_BAD as MIN_BAD_SLICES
 from slo.tiers import MIN_BAD, Tier, can_fire, classic, derive
 
 DOCUMENT = "document"
@@ -65,16 +66,24 @@ def _fit(slo: Slo, objective: float, tiers: TierSet) -> tuple[tuple[Tier, ...], 
 def _tiers(slo: Slo, objective: float, tiers: TierSet) -> tuple[Tier, ...]:
     match tiers.name:
         case "derived":
-            return derive(objective, slo.window, _min_bad(slo))
+            return _derived(slo, objective)
         case "classic":
-            return classic(slo.window, _min_bad(slo))
-        case "document" if slo.tiers != derive(slo.objective, slo.window, _min_bad(slo)):
+            length = slo.slices.length if slo.slices is not None else None
+            return classic(slo.window, _min_bad(slo), length)
+        case "document" if slo.tiers != _derived(slo, slo.objective):
             return slo.tiers
         case "document":
-            return derive(objective, slo.window, _min_bad(slo))
+            return _derived(slo, objective)
         case _:
             return tuple(tier for tier in tiers.tiers if tier.long <= slo.window)
 
 
+def _derived(slo: Slo, objective: float) -> tuple[Tier, ...]:
+    length = slo.slices.length if slo.slices is not None else None
+    return derive(objective, slo.window, _min_bad(slo), length)
+
+
 def _min_bad(slo: Slo) -> int:
-    return slo.tiers[0].min_bad if slo.tiers else MIN_BAD
+    if slo.tiers:
+        return slo.tiers[0].min_bad
+    return MIN_BAD if slo.slices is None else MIN_BAD_SLICES

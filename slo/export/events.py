@@ -17,11 +17,13 @@ from slo.imports.promql_tokens import without_comments
 from slo.model import Slo
 from slo.prometheus.document import WINDOW, WINDOW_SECONDS
 from slo.prometheus.selector import Matcher, Selector
-from slo.prometheus.sli import Counters, Gauge, Histogram, Queries
+from slo.prometheus.sli import Counters, Gauge, Histogram, PrometheusSli, Queries
+from slo.slices import Slices
 
 LONGEST_READ = timedelta(hours=6)
 """Longer windows are added up from recorded five minutes: no query reads a month of samples."""
 BASE = timedelta(minutes=5)
+_ROUNDING = 1e-9
 LEAST = timedelta(minutes=1)
 """A rate over less has no value where series are scraped every half minute."""
 
@@ -41,13 +43,22 @@ class Events(Protocol):
 
 
 def events_of(slo: Slo) -> Events:
-    """Say what an SLO's rules read: the user's series, or the counters on our own /metrics."""
-    if slo.prometheus is None:
+    """Say what an SLO's rules read: the user's series, or the counters on our own /metrics.
+
+    Our own counters of an SLO of slices count slices; of the user's series they are made here.
+    """
+    if slo.prometheus is not None and slo.slices is not None:
+        return _Sliced(_events_of(slo, slo.prometheus), slo.slices)
+    return _events_of(slo, slo.prometheus)
+
+
+def _events_of(slo: Slo, prometheus: PrometheusSli | None) -> Events:
+    if prometheus is None:
         name = Matcher("slo", "=", slo.name)
         judged = Selector(REQUESTS, (name, Matcher("result", "=~", "good|bad")))
         bad = Selector(REQUESTS, (name, Matcher("result", "=", "bad")))
         return _Counters(judged, bad, slo.group_by, is_bad=True)
-    match slo.prometheus.events:
+    match prometheus.events:
         case Counters() as found:
             is_bad = found.part_is == "bad"
             return _Counters(found.total, found.part, slo.group_by, is_bad=is_bad)
@@ -145,6 +156,29 @@ class _Queries:
                 return f"clamp_min({total} - ({part} or {total} * 0), 0)"
             case "ratio":
                 return f"({total} * {part} or {total} * 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sliced:
+    """Slices of others' events: a subquery is asked where slices end, so no event lies in two."""
+
+    events: Events
+    slices: Slices
+    base: timedelta = BASE
+    longest: timedelta = LONGEST_READ
+
+    def total(self, window: timedelta) -> str:
+        return f"count_over_time((({self.events.total(self.slices.length)}) > 0){self._of(window)})"
+
+    def bad(self, window: timedelta) -> str:
+        length = self.slices.length
+        share = f"({self.events.bad(length)}) / (({self.events.total(length)}) > 0)"
+        allowed = float(1 - self.slices.share)
+        # Counts of counters are fractions: a billionth is no failed request.
+        return f"sum_over_time(({share} > bool {allowed + _ROUNDING:.12g}){self._of(window)})"
+
+    def _of(self, window: timedelta) -> str:
+        return f"[{_text(window)}:{_text(self.slices.length)}]"
 
 
 def _filled(query: str, window: timedelta) -> str:

@@ -56,16 +56,27 @@ def _write(slo: Slo, document: Mapping[str, Any], beyond: Mapping[str, Any]) -> 
     spec: dict[str, Any] = {}
     if slo.description:
         spec["description"] = slo.description[:LONGEST_DESCRIPTION]
+    method, sliced = _method(slo)
     spec |= {
         "service": slo.labels.get("service") or name,
         "indicator": {"metadata": {"name": name}, "spec": {"ratioMetric": _ratio(slo, document)}},
         "timeWindow": [{"duration": _duration(slo.window), "isRolling": True}],
-        "budgetingMethod": "Occurrences",
-        "objectives": [{"targetPercent": document["objective"]}],
+        "budgetingMethod": method,
+        "objectives": [{"targetPercent": document["objective"], **sliced}],
     }
     if slo.tiers:
         spec["alertPolicies"] = [_policy(tier) for tier in slo.tiers]
     return {"apiVersion": VERSION, "kind": "SLO", "metadata": metadata, "spec": spec}
+
+
+def _method(slo: Slo) -> tuple[str, dict[str, Any]]:
+    if slo.slices is None:
+        return "Occurrences", {}
+    share = round(float(slo.slices.share), 12)
+    return "Timeslices", {
+        "timeSliceTarget": int(share) if share == int(share) else share,
+        "timeSliceWindow": _duration(slo.slices.length),
+    }
 
 
 def _ratio(slo: Slo, document: Mapping[str, Any]) -> dict[str, Any]:

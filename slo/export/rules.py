@@ -197,6 +197,8 @@ class _Book:
     def _read(self, window: timedelta) -> timedelta:
         """Say what stands for a window that is too short to be read."""
         least = self.events.base if self.events.base == self.events.longest else LEAST
+        if self.slo.slices is not None:  # in two of them, at least one whole slice ends
+            least = max(least, 2 * self.slo.slices.length)
         return max(window, least)
 
     def _busiest(self, least: timedelta) -> str:

@@ -16,6 +16,7 @@ from slo.imports.outcome import Imported, Note, NoteKind, Refusal
 from slo.imports.sli import Sli
 from slo.imports.tiers import StatedTier, fit_tiers
 from slo.located import Located
+from slo.slices import whole_slices
 from slo.tiers import derive
 from slo.verdict import Severity
 
@@ -140,6 +141,8 @@ class Draft:
         if sli.group_by:
             document["group_by"] = list(sli.group_by)
         document |= sli.document()
+        if sli.sliced is not None:
+            self._fit_slices(parse_duration(sli.sliced["length"]))
         if self._tiers is not None:
             document["tiers"] = self._tiers
         for key, texts in (("labels", self.labels), ("annotations", self.annotations)):
@@ -158,6 +161,27 @@ class Draft:
             draft=sli.draft,
             slices=sli.slices,
         )
+
+    def _fit_slices(self, length: timedelta) -> None:
+        """Make windows of whole slices."""
+        if self.window % length:
+            raise Refusal(
+                self.at,
+                f"the window {format_duration(self.window)} is not whole slices of "
+                f"{format_duration(length)}",
+            )
+        for tier in self._tiers or ():
+            for key in ("short", "long"):
+                stated = parse_duration(tier[key])
+                whole = whole_slices(stated, length)
+                if key == "long" and whole <= parse_duration(tier["short"]):
+                    whole = parse_duration(tier["short"]) + length
+                if whole != stated:
+                    tier[key] = format_duration(whole)
+                    self.fixed(
+                        f"alert {tier['name']!r}: its {key} window {format_duration(stated)} is "
+                        f"{tier[key]}, whole slices"
+                    )
 
 
 def _with_beyond(document: dict[str, Any], at: Located) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from base.errors import BadInput
 from slo.imports import promql
 from slo.imports.outcome import NoteKind
 from slo.imports.promql import WINDOW
+from slo.slices import LENGTHS, make_slices, unread_method
 
 Part = Literal["good", "bad"]
 Slices = Literal["kept", "lost"] | None
-"""A budget of time slices: kept as queries of slices, or lost, events being counted instead."""
+"""A budget of time slices: kept, or lost, events being counted instead."""
 
 _OTHER: dict[Part, Part] = {"good": "bad", "bad": "good"}
 _MISSED = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<"}  # what a bad value is
@@ -38,10 +39,12 @@ class Sli:
     by_minute: bool = False  # one event a minute
     draft: bool = False
     slices: Slices = None
+    sliced: Mapping[str, Any] | None = None  # a native document's `slices`
     notes: tuple[tuple[NoteKind, str], ...] = field(default=())
 
     def document(self) -> dict[str, Any]:
-        return dict(self.fields) if self.over_facts else {"prometheus": dict(self.fields)}
+        events = dict(self.fields) if self.over_facts else {"prometheus": dict(self.fields)}
+        return events if self.sliced is None else events | {"slices": dict(self.sliced)}
 
     def say(self, kind: NoteKind, text: str) -> Sli:
         return replace(self, notes=(*self.notes, (kind, text)))
@@ -136,9 +139,19 @@ def slices(sli: Sli, width: timedelta, target: float | None) -> Sli:
     """Budget by slices of time.
 
     A slice with traffic is good when its share of good reaches `target`; without a target the
-    shares are averaged (OpenSLO's RatioTimeslices).
+    shares are averaged (OpenSLO's RatioTimeslices). What cannot be counted in slices is asked for
+    in queries; BadInput for requests' slices of such a length, and for averages of theirs.
     """
     text = format_duration(width)
+    if sli.over_facts and target is None:
+        raise BadInput(unread_method("RatioTimeslices"))
+    if target is not None and (sli.over_facts or _is_counted(sli, width)):
+        percent = round(target * 100, 10)
+        make_slices(width, percent)
+        tidy = int(percent) if percent == int(percent) else percent
+        what = "requests" if sli.over_facts else "events"
+        found = replace(sli, slices="kept", sliced={"length": text, "good": tidy})
+        return found.say("kept", f"slices of {text}, judged by their {what}")
     if sli.by_minute and text == STEP:
         return replace(sli, slices="kept").say(
             "kept", "slices of one minute hold one value each, so each is an event"
@@ -159,6 +172,15 @@ def slices(sli: Sli, width: timedelta, target: float | None) -> Sli:
     return replace(sli, fields=fields, slices="kept").say(
         "kept", f"each slice of {text} with traffic is an event, bad above {allowed:g} errors"
     )
+
+
+def _is_counted(sli: Sli, width: timedelta) -> bool:
+    """Say whether the events of others are counted finely enough to be judged by slices."""
+    if width not in LENGTHS or sli.by_minute or "error_ratio_query" in sli.fields:
+        return False
+    if "total_query" not in sli.fields:
+        return True
+    return not width % parse_duration(sli.fields.get("resolution", STEP))
 
 
 def foreign(name: str, system: str, kind: Part = "bad") -> Sli:
@@ -236,7 +258,7 @@ def _as_counts(query: str) -> str:
 def _error_of(sli: Sli, window: str) -> str | None:
     """Write the share of errors of one slice, without a value where there was no traffic."""
     fields = sli.fields
-    if sli.over_facts or sli.draft:
+    if sli.draft:
         return None
     if "error_ratio_query" in fields:
         return _at(fields["error_ratio_query"], window)

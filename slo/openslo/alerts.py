@@ -14,6 +14,7 @@ from slo.checks import check_tier
 from slo.fields import Fields
 from slo.located import Located
 from slo.openslo.objects import Objects, OpenSloObject, read_object
+from slo.slices import MIN_BAD, Slices, whole_slices
 from slo.tiers import Tier, hold_of
 
 _EXCEEDS = {"gt", "gte"}
@@ -54,9 +55,16 @@ def read_condition(found: OpenSloObject, objects: Objects) -> Tier | None:
 
 
 def read_policies(
-    slo: OpenSloObject, objective: float, window: timedelta, objects: Objects
+    slo: OpenSloObject,
+    objective: float,
+    window: timedelta,
+    objects: Objects,
+    slices: Slices | None = None,
 ) -> tuple[Tier, ...]:
-    """Read every policy of an SLO; problems are reported at the place that has them."""
+    """Read every policy of an SLO; problems are reported at the place that has them.
+
+    Short windows are rounded up to whole slices, as OpenSLO has no word for them.
+    """
     fields = Fields(slo.spec, slo.what, objects.report)
     tiers: list[Tier] = []
     for item in fields.items("alertPolicies"):
@@ -64,7 +72,10 @@ def read_policies(
         tier = read_policy(policy, objects) if policy else None
         if tier is None:
             continue
-        check_tier(tier, objective, window, Fields(item, slo.what, objects.report))
+        if slices is not None:
+            short = whole_slices(tier.short, slices.length)
+            tier = replace(tier, short=short, min_bad=MIN_BAD)
+        check_tier(tier, objective, window, Fields(item, slo.what, objects.report), slices)
         if all(tier.name != other.name for other in tiers):
             tiers.append(replace(tier, hold=hold_of(tier.short, window)))
     return tuple(tiers)

@@ -1,7 +1,7 @@
 """OpenSLO v1 files -> SLOs.
 
-What cannot be read exactly is refused by name: other API versions, calendar windows, time-slice
-budgets, composites, metric sources of other systems. What is read with a doubt is a warning.
+What cannot be read exactly is refused by name: other API versions, calendar windows, averages of
+ratios, composites, metric sources of other systems. What is read with a doubt is a warning.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from base.errors import BadInput
 from slo.checks import (
     DEFAULT_WINDOW,
     check_objective,
+    check_whole_slices,
     check_window,
     warn_of_failures_that_pass,
 )
@@ -26,10 +27,12 @@ from slo.native import read_native
 from slo.openslo.alerts import read_condition, read_policies, read_policy
 from slo.openslo.indicator import Indicator, read_indicator, threshold_clause
 from slo.openslo.objects import Objects, OpenSloObject, read_object
+from slo.slices import MIN_BAD, Slices, make_slices, unread_method
 from slo.tiers import derive
 
 VERSION = "openslo/v1"
 
+_OCCURRENCES, _TIMESLICES = "Occurrences", "Timeslices"
 _CALENDAR_UNITS = {"M": 30, "Q": 91, "Y": 365}
 _NOT_A_SLUG = re.compile(r"[^a-z0-9]+")
 
@@ -95,26 +98,21 @@ class OpenSloReader:
         fields.text("service", required=True)
         indicator = self._indicator(found, fields)
         window = self._window(fields)
-        method = fields.text("budgetingMethod") or "Occurrences"
-        if method != "Occurrences":
-            at = found.spec.get("budgetingMethod") or found.spec
-            fields.bad(
-                at,
-                f"budgetingMethod {method!r} is not supported yet: Occurrences counts every "
-                "request once",
-            )
+        method = fields.text("budgetingMethod") or _OCCURRENCES
+        if method not in {_OCCURRENCES, _TIMESLICES}:
+            fields.bad(found.spec.get("budgetingMethod") or found.spec, unread_method(method))
         objectives = fields.items("objectives")
         if not objectives:
             fields.bad(found.spec, "objectives is missing: at least one target is needed")
         made = [
             slo
             for number, item in enumerate(objectives)
-            if (slo := self._one(found, indicator, window, item, number, len(objectives)))
+            if (slo := self._one(found, indicator, window, method, item, number, len(objectives)))
         ]
         return made if len(self._report.problems) == before else []
 
     def _one(
-        self, found: OpenSloObject, indicator: Indicator | None, window: timedelta,
+        self, found: OpenSloObject, indicator: Indicator | None, window: timedelta, method: str,
         at: Located, number: int, of: int,
     ) -> Slo | None:  # fmt: skip
         fields = Fields(at, found.what, self._report)
@@ -135,14 +133,20 @@ class OpenSloReader:
             self._report.warn(
                 found.what, at, "op means nothing on a ratio objective and is ignored: remove it"
             )
+        slices = self._slices(fields) if method == _TIMESLICES else None
+        check_whole_slices(window, slices, "the time window", at, fields)
         for key in ("op", "value", "timeSliceTarget", "timeSliceWindow"):
             fields.take(key)
         fields.refuse_unknown()
-        if objective is None or indicator is None:
+        if objective is None or indicator is None or (method == _TIMESLICES and slices is None):
             return None
         good = (*indicator.good, clause) if clause else indicator.good
         warn_of_failures_that_pass(good, indicator.eligible, Fields(at, found.what, self._report))
-        tiers = read_policies(found, objective, window, self._objects)
+        tiers = read_policies(found, objective, window, self._objects, slices)
+        if not tiers and slices is None:
+            tiers = derive(objective, window)
+        elif not tiers and slices is not None:
+            tiers = derive(objective, window, MIN_BAD, slices.length)
         service = found.spec.get("service")
         description = found.spec.get("description")
         return Slo(
@@ -150,14 +154,33 @@ class OpenSloReader:
             objective=objective,
             window=window,
             good=good,
-            tiers=tiers or derive(objective, window),
+            tiers=tiers,
             eligible=indicator.eligible,
             group_by=indicator.group_by,
             description=str(description.data) if description else found.display_name,
             labels=found.labels | ({"service": str(service.data)} if service else {}),
             annotations=found.annotations,
             source=f"{at.file}:{at.line}",
+            slices=slices,
         )
+
+    def _slices(self, fields: Fields) -> Slices | None:
+        """Read what a slice is; a length without a unit is minutes."""
+        share = fields.number("timeSliceTarget")
+        length_at = fields.take("timeSliceWindow")
+        if fields.at.get("timeSliceTarget") is None:
+            fields.bad(fields.at, "timeSliceTarget is missing: budgetingMethod Timeslices needs it")
+        if length_at is None:
+            self._report.warn(
+                fields.what, fields.at, "timeSliceWindow is missing: slices of 1m are taken"
+            )
+        if share is None:
+            return None
+        try:
+            return make_slices(slice_length(length_at), round(share * 100, 10))
+        except BadInput as error:
+            fields.bad(length_at or fields.at, str(error))
+            return None
 
     def _indicator(self, found: OpenSloObject, fields: Fields) -> Indicator | None:
         inline, reference = fields.mapping("indicator"), fields.take("indicatorRef")
@@ -229,6 +252,18 @@ class OpenSloReader:
         except BadInput as error:
             fields.bad(at, f"duration: {error}")
             return DEFAULT_WINDOW
+
+
+def slice_length(at: Located | None) -> timedelta:
+    """Read `timeSliceWindow`: a duration, or a number of minutes."""
+    if at is None:
+        return timedelta(minutes=1)
+    if isinstance(at.data, (int, float)) and not isinstance(at.data, bool):
+        return timedelta(minutes=at.data)
+    try:
+        return parse_duration(str(at.data))
+    except BadInput as error:
+        raise BadInput(f"timeSliceWindow: {error}") from error
 
 
 def _slug(text: str) -> str:

@@ -18,6 +18,7 @@ from slo.prometheus.tables import MINUTES, READ
 from slo.prometheus.tally import Group, Judged
 from slo.schema import TABLES
 from slo.settings import SloSettings
+from slo.slices import Slices
 from store.dialect import for_cluster
 from store.engine import Engine
 
@@ -61,7 +62,9 @@ class CountWriter:
         floors = self._floors()
         start, end = reading.start // 1000, -(-reading.end // 10_000) * 10
         fine = {key: _row(each) for key, each in reading.judged.items()}
-        minutes = coarser(fine, 60)
+        if slo.slices is not None and slo.slices.length == _TEN_SECONDS:
+            fine = judged_slices(fine, slo.slices)
+        minutes = _made(slo, _MINUTE, _TEN_SECONDS, fine)
         self._replace(slo, _TEN_SECONDS, fine, max(start, floors[_TEN_SECONDS]), end)
         minute_end = -(-end // 60) * 60
         self._replace(slo, _MINUTE, minutes, max(start, floors[_MINUTE]), minute_end)
@@ -103,10 +106,12 @@ class CountWriter:
         edge = min(max(first, floors[_MINUTE]), last)
         if first < edge:  # minutes are not kept so far back: only whole hours are read there
             old = {key: row for key, row in minutes.items() if key[1] < edge}
-            self._replace(slo, _HOUR, coarser(old, 3600), max(first, floors[_HOUR]), edge)
+            hours = _made(slo, _HOUR, _MINUTE, old)
+            self._replace(slo, _HOUR, hours, max(first, floors[_HOUR]), edge)
         if edge < last:
             kept = self._existing(slo, _MINUTE, edge, last)
-            self._replace(slo, _HOUR, coarser(kept, 3600), max(edge, floors[_HOUR]), last)
+            hours = _made(slo, _HOUR, _MINUTE, kept)
+            self._replace(slo, _HOUR, hours, max(edge, floors[_HOUR]), last)
 
     def _replace(self, slo: Slo, step: timedelta, rows: Rows, start: int, end: int) -> None:
         if start >= end:
@@ -191,6 +196,23 @@ class CountWriter:
             self._engine.execute(for_cluster(drop, self._engine.cluster))
             self._day = day
         return {step: complete.floor for step, complete in self._complete.items()}
+
+
+def judged_slices(rows: Mapping[tuple[Group, int], Row], slices: Slices) -> Rows:
+    """Judge slices by finer buckets; each lies at its beginning."""
+    size = round(slices.length.total_seconds())
+    return {
+        key: Row(1, 0, 0) if slices.is_good(row.good, row.bad) else Row(0, 1, 1)
+        for key, row in coarser(rows, size).items()
+        if row.good + row.bad
+    }
+
+
+def _made(slo: Slo, step: timedelta, finer: timedelta, rows: Rows) -> Rows:
+    """Add up finer rows; of slices where `step` holds those and the finer rows do not."""
+    if slo.slices is not None and step >= slo.slices.length > finer:
+        rows = judged_slices(rows, slo.slices)
+    return coarser(rows, round(step.total_seconds()))
 
 
 def coarser(rows: Mapping[tuple[Group, int], Row], size: int) -> Rows:

@@ -24,6 +24,7 @@ _MEANINGLESS = {
     "overrides": "write an SLO for each price, whose eligible names the groups",
     "prometheus": "cost is of requests seen here: leave prometheus out",
     "weight": "a request weighs what it costs: leave weight out",
+    "slices": "a slice of time has no price: leave slices out",
     "composite": "cost is one sum of dollars: write eligible for the requests that are meant",
 }
 

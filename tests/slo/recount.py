@@ -48,10 +48,9 @@ def recount(
     # A run is counted in the order of starts; of two at once one that is not all bad is the later.
     inside = [each for each in newest(facts) if start < each["start"] <= end]
     for each in sorted(inside, key=lambda row: (row["start"], not _is_all_bad(slo, row))):
-        asked = _asked(slo, each)
-        if asked:
+        if _asked(slo, each):
             group = tuple(each.get(column, "") for column in slo.group_by)
-            _judge(slo, asked, each, tallies.setdefault(group, Tally()))
+            judge(slo, each, tallies.setdefault(group, Tally()))
     return tallies
 
 
@@ -67,7 +66,9 @@ def _is_all_bad(slo: Slo, each: Mapping[str, Any]) -> bool:
     return not any(_is_good(part, each) for part in _asked(slo, each))
 
 
-def _judge(slo: Slo, asked: list[Part], each: Mapping[str, Any], tally: Tally) -> None:
+def judge(slo: Slo, each: Mapping[str, Any], tally: Tally) -> None:
+    """Add a request that is asked about."""
+    asked = _asked(slo, each)
     weights = {part.name: _weight(part, each) for part in asked}
     known = {name: weight or 0 for name, weight in weights.items()}
     if each["outcome"] == "excluded":

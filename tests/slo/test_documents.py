@@ -6,6 +6,7 @@ import pytest
 
 from base.errors import ConfigError
 from slo.documents import Loaded, load, read
+from slo.slices import make_slices
 from slo.tiers import derive
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "slo"
@@ -38,6 +39,27 @@ def test_three_lines_are_an_slo(tmp_path: Path) -> None:
     assert slo.tiers == derive(0.95, timedelta(days=30))
 
 
+def test_slices_bring_tiers_of_whole_slices_that_few_bad_ones_fire(tmp_path: Path) -> None:
+    (slo,) = load([write(tmp_path, SHORT + "slices: {length: 10m, good: 99.9}\n")])
+    (classic,) = load([write(tmp_path, SHORT.replace("95", "99") + CLASSIC_SLICES)])
+
+    assert slo.slices == make_slices(timedelta(minutes=10), 99.9)
+    assert slo.tiers == derive(0.95, timedelta(days=30), 3, timedelta(minutes=10))
+    assert [(tier.name, tier.long, tier.short) for tier in slo.tiers[:2]] == [
+        ("outage", timedelta(minutes=30), timedelta(minutes=10)),
+        ("fast", timedelta(hours=1), timedelta(minutes=10)),
+    ]
+    assert {tier.min_bad for tier in slo.tiers} == {3}
+    assert [tier.name for tier in classic.tiers] == ["fast", "slow", "drift", "trickle"]
+    assert {tier.min_bad for tier in classic.tiers} == {2}
+    # At an hour `outage` would look at the windows of `fast`, which fires first.
+    hourly = derive(0.95, timedelta(days=30), 3, timedelta(hours=1))
+    assert [tier.name for tier in hourly] == ["fast", "slow", "drift", "trickle"]
+
+
+CLASSIC_SLICES = "slices: {length: 1h, good: 100}\ntiers: classic\nmin_bad: 2\n"
+
+
 def test_a_file_holds_several_documents_and_a_folder_several_files(tmp_path: Path) -> None:
     write(tmp_path, SHORT + "---\n" + SHORT.replace("chat-ttft", "b"), "one.yaml")
     (tmp_path / "deeper").mkdir()
@@ -45,6 +67,13 @@ def test_a_file_holds_several_documents_and_a_folder_several_files(tmp_path: Pat
     write(tmp_path, "not read", "notes.txt")
 
     assert sorted(slo.name for slo in load([tmp_path])) == ["b", "c", "chat-ttft"]
+
+
+CUT_BY_A_TIER = """\
+objective: 90
+slices: {length: 5m, good: 99}
+tiers:
+  - {name: x, factor: 2, long: 1h, short: 2m}"""
 
 
 @pytest.mark.parametrize(
@@ -85,6 +114,26 @@ def test_a_file_holds_several_documents_and_a_folder_several_files(tmp_path: Pat
         ),
         ("objective: 90\ntiers: [fast]", "a tier is a mapping"),
         ("objective: 90\ntiers:\n  - {name: x, long: 1h, short: 5m}", "factor must be a number"),
+        ("objective: 90\nslices: 1m", "line 4: slices is not a mapping of fields"),
+        ("objective: 90\nslices: {length: 1m}", "line 4: good is missing: the percentage"),
+        ("objective: 90\nslices: {good: 99}", "line 4: length is missing"),
+        (
+            "objective: 90\nslices: {length: 7m, good: 99}",
+            "line 4: slices: slices of 7m do not fit",
+        ),
+        (
+            "objective: 90\nslices: {length: 1m, good: 0}",
+            "a percentage above 0, up to 100, not at 0",
+        ),
+        ("objective: 90\nslices: {length: 1m, good: 99, of: 1}", "line 4: unknown field 'of'"),
+        (
+            "objective: 90\nslices: {length: 5m, good: 99}\nwindow: 12m",
+            "line 5: window 12m is not whole slices of 5m: write 15m",
+        ),
+        (
+            CUT_BY_A_TIER,
+            "line 6: tier 'x': short 2m is not whole slices of 5m: write 5m",
+        ),
         ("objective: [", "not YAML"),
         ("objective: !!python/object/apply:os.system ['true']", "the tag"),
         ("objective: 95\n<<: {a: 1}", "a key must be plain text"),

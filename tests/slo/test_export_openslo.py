@@ -64,7 +64,7 @@ def check_against_the_specification(document: dict[str, Any]) -> None:
     }  # fmt: skip
     assert len(spec.get("description", "")) <= 1050
     assert spec["service"]
-    assert spec["budgetingMethod"] == "Occurrences"
+    assert spec["budgetingMethod"] in {"Occurrences", "Timeslices"}
     check_metadata(spec["indicator"]["metadata"])
     ratio = spec["indicator"]["spec"]["ratioMetric"]
     assert "total" in ratio
@@ -76,6 +76,10 @@ def check_against_the_specification(document: dict[str, Any]) -> None:
     assert window["isRolling"] is True
     assert "calendar" not in window
     (objective,) = spec["objectives"]
+    objective = dict(objective)
+    if spec["budgetingMethod"] == "Timeslices":
+        assert 0 < objective.pop("timeSliceTarget") <= 1
+        assert DURATION.fullmatch(objective.pop("timeSliceWindow"))
     assert objective.keys() == {"targetPercent"}
     assert 0 <= objective["targetPercent"] < 100
     for policy in spec.get("alertPolicies", []):
@@ -133,6 +137,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         for key in ("good", "eligible", "group_by"):
             document |= draw(st.sampled_from([{}, {key: FACTS[key]}]))
         document |= draw(st.sampled_from([{}, {"good": "outcome = 'good' and ttft_ms <= 2"}]))
+        document |= draw(st.sampled_from([{}, {"slices": {"length": "10s", "good": 99.95}}]))
     optional: dict[str, st.SearchStrategy[Any]] = {
         "window": durations, "labels": texts, "annotations": texts, "tiers": tiers(),
         "description": st.text(max_size=1200), "min_bad": st.integers(1, 9),

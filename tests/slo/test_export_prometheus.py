@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from slo.export import to_rules
 from slo.model import Slo
 from slo.parse import parse_clauses
 from slo.settings import SloSettings
+from slo.slices import make_slices
 from slo.tiers import derive
 from slo.verdict import Verdict
 from store.engine import Engine
@@ -38,7 +40,14 @@ SLO = Slo(
     tiers=derive(0.95, WINDOW),
     group_by=("tenant",),
 )
-RECORDED = re.compile(r"(slo:[a-z_]+:[a-z0-9]+)\{slo=\"availability\"(?:,tier=\"([a-z]+)\")?\}")
+SLICED = replace(
+    SLO,
+    name="minutes",
+    objective=0.99,
+    tiers=derive(0.99, WINDOW, 3, timedelta(minutes=1)),
+    slices=make_slices(timedelta(minutes=1), 80),
+)
+RECORDED = re.compile(r"(slo:[a-z_]+:[a-z0-9]+)\{slo=\"[a-z]+\"(?:,tier=\"([a-z]+)\")?\}")
 
 
 class Scraped:
@@ -47,9 +56,9 @@ class Scraped:
     def __init__(self, engine: Engine) -> None:
         self.clock = ManualClock(START)
         self._registry = CollectorRegistry()
-        counts = SloCounts(engine, [SLO], SloSettings(), self.clock)
+        counts = SloCounts(engine, [SLO, SLICED], SloSettings(), self.clock)
         counts.ensure()
-        evaluator = Evaluator(engine, [SLO], SloSettings())
+        evaluator = Evaluator(engine, [SLO, SLICED], SloSettings())
         counters = RequestCounters(engine, evaluator, self.clock.now, self._registry)
         random.seed(4)
         number = 0
@@ -77,7 +86,7 @@ class Scraped:
             put(engine, facts)
             buckets = [begun + timedelta(seconds=at) for at in (0, 10, 20)]
             counts.refresh(buckets, number)
-            if begun == START or self.clock.now() >= START + LENGTH:
+            if begun in {START, START + BORN_AT_ZERO} or self.clock.now() >= START + LENGTH:
                 self.verdicts = evaluator.evaluate(self.clock.now())
             counters(self.verdicts, self.clock.now())
             self._collect()
@@ -136,10 +145,11 @@ def prometheus(folder: Path, openmetrics: str) -> Iterator[httpx.Client]:
 class Rules:
     """Asks a rule's expression with what it reads written out, as if recorded just now."""
 
-    def __init__(self, client: httpx.Client, at: datetime) -> None:
+    def __init__(self, client: httpx.Client, at: datetime, slo: Slo) -> None:
         self._client = client
         self._at = at
-        rules = [rule for group in to_rules([SLO])["groups"] for rule in group["rules"]]
+        self._name = slo.name
+        rules = [rule for group in to_rules([slo])["groups"] for rule in group["rules"]]
         self._recorded = {
             (rule["record"], rule["labels"].get("tier", "")): rule
             for rule in rules
@@ -178,7 +188,7 @@ class Rules:
 
     def _rule(self, found: re.Match[str]) -> str:
         rule = self._recorded[found[1], found[2] or ""]
-        inner = f'label_replace({self._written_out(rule["expr"])},"slo","availability","","")'
+        inner = f'label_replace({self._written_out(rule["expr"])},"slo","{self._name}","","")'
         return f'label_replace({inner},"tier","{found[2]}","","")' if found[2] else inner
 
 
@@ -186,16 +196,23 @@ class Rules:
 @pytest.mark.slow
 def test_exported_rules_agree_with_our_verdicts(engine: Engine, tmp_path: Path) -> None:
     scraped = Scraped(engine)
-    verdicts: dict[str, Verdict] = {each.group["tenant"]: each for each in scraped.verdicts}
 
     with prometheus(tmp_path, scraped.openmetrics()) as client:
-        rules = Rules(client, scraped.clock.now())
-        remaining = rules.ask('slo:budget_remaining:ratio{slo="availability"}')
-        burns = {
-            window: rules.ask(f'slo:burn_rate:ratio{window}{{slo="availability"}}')
-            for window in ("5m", "30m")
-        }
-        firing = {tier: set(rules.ask(expr)) for tier, expr in rules.alerts.items()}
+        agree(scraped, SLO, Rules(client, scraped.clock.now(), SLO))
+        agree(scraped, SLICED, Rules(client, scraped.clock.now(), SLICED))
+
+
+def agree(scraped: Scraped, slo: Slo, rules: Rules) -> None:
+    verdicts: dict[str, Verdict] = {
+        each.group["tenant"]: each for each in scraped.verdicts if each.slo == slo.name
+    }
+
+    remaining = rules.ask(f'slo:budget_remaining:ratio{{slo="{slo.name}"}}')
+    burns = {
+        window: rules.ask(f'slo:burn_rate:ratio{window}{{slo="{slo.name}"}}')
+        for window in ("5m", "30m")
+    }
+    firing = {tier: set(rules.ask(expr)) for tier, expr in rules.alerts.items()}
 
     assert verdicts.keys() == {"acme", "globex"}
     for tenant, verdict in verdicts.items():
@@ -208,6 +225,6 @@ def test_exported_rules_agree_with_our_verdicts(engine: Engine, tmp_path: Path) 
             tenant for tenant, verdict in verdicts.items()
             if next(t for t in verdict.tiers if t.name == tier.name).burning
         }
-        for tier in SLO.tiers
+        for tier in slo.tiers
     }  # fmt: skip
     assert any(firing.values())

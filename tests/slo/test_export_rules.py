@@ -101,8 +101,43 @@ def test_promtool_accepts_the_rules_of_every_example(tmp_path: Path) -> None:
 
 
 @pytest.mark.binary
+def test_promtool_accepts_the_rules_of_slices(tmp_path: Path) -> None:
+    documents = [
+        f"kind: slo\nname: s{length}\nobjective: 95\nslices: {{length: {length}, good: 99}}"
+        for length in ("10s", "1m", "1h")
+    ]
+    slos = slos_of(tmp_path, *documents)
+
+    assert "SUCCESS" in promtool("check", "rules", rules_file(tmp_path, slos).name, folder=tmp_path)
+    recorded = {rule.get("record") for g in to_rules(slos[2:])["groups"] for rule in g["rules"]}
+    assert "slo:total:increase2h" in recorded  # an hour holds no whole slice for sure
+    assert "slo:total:increase1h" not in recorded
+
+
+@pytest.mark.binary
+def test_slices_of_counters_are_good_or_bad_as_a_whole(tmp_path: Path) -> None:
+    slos = slos_of(tmp_path, document("s", "95", "window: 6h", "slices: {length: 1m, good: 99}"))
+    share = 'slo:bad:increase1h{slo="s"} / slo:total:increase1h{slo="s"}'
+    tens = " ".join(f"{10 * number}x19" for number in range(1, 8))
+
+    unit_test(
+        tmp_path, slos,
+        {  # two requests a second; in one minute of ten, ten of them fail
+            'x_total{job="a",code="200"}': "0+60x160",
+            'x_total{job="a",code="500"}': f"0x19 {tens}",
+        },
+        [("1h5m", f"abs({share} - 0.1) < bool 0.005", [('{slo="s"}', 1)]),
+         ("1h5m", 'abs(slo:total:increase1h{slo="s"} - 60) <= bool 1', [('{slo="s"}', 1)])],
+    )  # fmt: skip
+
+
+@pytest.mark.binary
 def test_promtool_accepts_the_rules_of_every_kind_of_indicator(tmp_path: Path) -> None:
     documents = [document(name, sli=sli) for name, sli in KINDS.items()]
+    documents += [
+        document(f"{name}-s", "90", "slices: {length: 5m, good: 99.9}", sli=sli)
+        for name, sli in KINDS.items()
+    ]
     documents += [
         document(f"{name}-g", "90", "group_by: [g, h]", sli=sli) for name, sli in KINDS.items()
     ]

@@ -216,12 +216,65 @@ def test_a_threshold_judges_every_minute(
 def test_time_slices_of_a_ratio_are_events(tmp_path: Path) -> None:
     objective = "{target: 0.99, timeSliceTarget: 0.95, timeSliceWindow: 5m}"
     imported = one(tmp_path, openslo(method="Timeslices", objective=objective))
+
+    assert imported.document["prometheus"] == {"total": "x_total", "good": 'x_total{code="200"}'}
+    assert imported.document["slices"] == {"length": "5m", "good": 95}
+    assert "slices of 5m, judged by their events" in notes(imported, "kept")
+
+
+def test_time_slices_of_another_length_are_events_of_a_query(tmp_path: Path) -> None:
+    objective = "{target: 0.99, timeSliceTarget: 0.95, timeSliceWindow: 7m}"
+    imported = one(tmp_path, openslo(method="Timeslices", objective=objective))
     fields = imported.document["prometheus"]
 
     assert fields["total_query"].startswith("count_over_time((1 - ((sum(increase(x_total{")
-    assert fields["total_query"].endswith("[$window:5m])")
-    assert "> bool 0.05)[$window:5m])" in fields["bad_query"]
-    assert "each slice of 5m with traffic is an event" in notes(imported, "kept")
+    assert fields["total_query"].endswith("[$window:7m])")
+    assert "> bool 0.05)[$window:7m])" in fields["bad_query"]
+    assert "each slice of 7m with traffic is an event" in notes(imported, "kept")
+
+
+OWN = """ratioMetric:
+        counter: true
+        good: {metricSource: {type: tokenweir, spec: {expression: "ttft_ms <= 2000"}}}
+        total: {metricSource: {type: tokenweir, spec: {dimensions: [tenant]}}}"""
+POLICY = """
+  alertPolicies:
+    - kind: AlertPolicy
+      metadata: {name: fast}
+      spec:
+        conditions:
+          - kind: AlertCondition
+            metadata: {name: fast}
+            spec:
+              severity: page
+              condition: {kind: burnrate, op: gte, threshold: 2, lookbackWindow: 1h}
+"""
+
+
+def test_time_slices_of_requests_are_slices_and_alerts_look_at_whole_ones(tmp_path: Path) -> None:
+    objective = "{target: 0.99, timeSliceTarget: 0.95, timeSliceWindow: 10m}"
+    imported = one(tmp_path, openslo(OWN, method="Timeslices", objective=objective) + POLICY)
+
+    assert imported.document["slices"] == {"length": "10m", "good": 95}
+    assert "prometheus" not in imported.document
+    (tier,) = imported.document["tiers"]
+    assert (tier["long"], tier["short"]) == ("1h", "10m")
+    assert "its short window 5m is 10m, whole slices" in notes(imported, "fixed")
+
+
+@pytest.mark.parametrize(
+    ("method", "width", "says"),
+    [
+        ("RatioTimeslices", "1m", "averages the ratios of slices"),
+        ("Timeslices", "7m", "slices of 7m do not fit in minutes and hours"),
+    ],
+)
+def test_slices_of_requests_that_are_not_counted_are_refused(
+    tmp_path: Path, method: str, width: str, says: str
+) -> None:
+    objective = f"{{target: 0.99, timeSliceTarget: 0.95, timeSliceWindow: {width}}}"
+
+    assert says in refused(tmp_path, openslo(OWN, method=method, objective=objective)).reason
 
 
 def test_several_objectives_and_composites_are_slos_of_their_own(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ TIER = {"name": "t", "factor": 2, "long": "1h", "short": "5m"}
 FACTS: dict[str, Any] = {
     "kind": "slo", "name": "chat", "objective": 95.5, "window": "30d", "group_by": ["tenant"],
     "calendar": [{"period": "month", "zone": "Europe/Berlin"}, "week"], "min_bad": 3,
+    "slices": {"length": "5m", "good": 99.5},
     "eligible": "route = '/v1'", "good": {"a": "ttft_ms <= 2", "b": "outcome = 'good'"},
     "tiers": [TIER | {"severity": "ticket", "min_bad": 9, "hold": "10m"}],
     "labels": {"a": "b", "n": 1}, "annotations": {"c": "d"}, "description": "x",
@@ -61,6 +62,7 @@ VALID = (
     [FACTS, MINIMAL, MINIMAL | {"tiers": "classic"}, COST, CHEAP]
     + [MINIMAL | {"prometheus": shape, "group_by": ["any"]} for shape in SHAPES]
     + [MINIMAL | each for each in WEIGHED]
+    + [MINIMAL | {"prometheus": shape, "slices": {"length": "5m", "good": 99}} for shape in SHAPES]
 )
 
 WRONG_VALUES = [
@@ -106,6 +108,10 @@ def test_every_field_of_the_reader_is_in_the_schema_and_the_other_way_round() ->
     assert fields_of_the_reader(COST | {"zzz": 1}) == set(properties)
     cost = fields_of_the_reader(COST | {"cost": COST["cost"] | {"zzz": 1}})
     assert cost == set(properties["cost"]["properties"])
+    slices = properties["slices"]["properties"]
+    assert fields_of_the_reader(
+        MINIMAL | {"slices": {"length": "1m", "good": 99, "zzz": 1}}
+    ) == set(slices)
     shapes = [each for each in properties["prometheus"]["oneOf"] if "properties" in each]
     assert {key for each in shapes for key in each["properties"]} == prometheus_document._KEYS
 
@@ -142,6 +148,11 @@ def test_what_the_reader_takes_is_valid(document: dict[str, Any]) -> None:
         {"composite": {"all": ["a", "a"]}}, {"composite": {"sum": {"a": 0}}},
         {"composite": {"all": ["a"], "sum": {"a": 1}}}, {"composite": {"most": ["a"]}},
         {"prometheus": {"gauge": "up"}, "weight": "completion_tokens"},
+        {"slices": {"length": "1m", "good": 99}, "weight": "completion_tokens"},
+        {"slices": {"length": "1m", "good": 99}, "composite": {"all": ["a"]}},
+        {"slices": "1m"}, {"slices": {"length": "1m"}}, {"slices": {"good": 99}},
+        {"slices": {"length": "1m", "good": 101}}, {"slices": {"length": "1m", "good": 0}},
+        {"slices": {"length": 60, "good": 99}}, {"slices": {"length": "1m", "good": "99"}},
         {"prometheus": {}}, {"prometheus": {"total": "x"}}, {"prometheus": "x"},
         {"prometheus": {"total": "x", "bad": "y", "good": "z"}},
         {"prometheus": {"gauge": "up", "threshold": 1}},

@@ -158,6 +158,24 @@ objective: 101
     assert exit_status(found, strict=False) == 2
 
 
+def test_slices_that_a_budget_or_a_tier_cannot_hold_are_found(tmp_path: Path) -> None:
+    found = linted(
+        tmp_path,
+        """kind: slo
+name: hours
+objective: 99.9
+slices: {length: 1h, good: 99}
+tiers:
+  - {name: fast, factor: 10, long: 2h, short: 1h}
+  - {name: slow, factor: 2, long: 6h, short: 1h}
+""",
+    )
+
+    assert codes(found) == [("slice-exceeds-budget", 4), ("tier-few-slices", 6)]
+    assert "0.72 slices of 1h: one bad slice" in found[0].message
+    assert "make long 3h or more" in found[1].cure
+
+
 def test_a_clean_document_has_no_findings(tmp_path: Path) -> None:
     found = linted(tmp_path, "kind: slo\nname: good\nobjective: 99\n")
 
@@ -250,6 +268,28 @@ tiers:
     assert "1 of 2 groups (50%)" in found["low-traffic"].message
     assert found["low-traffic"].level is Level.WARNING
     assert "pages after" in found["time-to-page"].message
+
+
+@pytest.mark.parametrize(
+    ("slices", "says"),
+    [
+        ("{length: 1m, good: 90}", "median slice of 1m holds 6 requests, and 100%"),
+        ("{length: 1m, good: 80}", None),
+        ("{length: 5m, good: 95}", None),
+        ("{length: 10s, good: 100}", None),
+    ],
+)
+def test_slices_that_one_failure_makes_bad_are_found(
+    engine: Engine, tmp_path: Path, slices: str, says: str | None
+) -> None:
+    text = f"kind: slo\nname: s\nobjective: 99\nslices: {slices}\n"
+
+    found = held_against(engine, tmp_path, text, REQUESTS)
+
+    assert ("slice-few-requests" in found) == (says is not None)
+    if says is not None:
+        assert says in found["slice-few-requests"].message
+        assert found["slice-few-requests"].line == 4
 
 
 def test_groups_that_send_enough_are_not_low_traffic(engine: Engine, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from slo.documents import Loaded, read
 from slo.interpret import holds
+from slo.slices import make_slices
 from slo.tiers import derive
 
 FIXTURES = (
@@ -24,7 +25,6 @@ SDK, SDK_DATA, OSLO = (
 FOREIGN = "cannot be read here"
 VERSION = "is not read yet: convert it to openslo/v1"
 NAME = "must be lower case letters, digits and dashes"
-METHOD = "budgetingMethod 'Timeslices' is not supported yet"
 CALENDAR = "calendar windows are not supported yet"
 
 LOADED = [
@@ -53,17 +53,17 @@ REFUSED = {
     f"{SDK_DATA}/inline/inputs/v1_alert_policies_invalid_condition.yaml": (
         "AlertCondition 'cpu-usage-breach' is not in any file read",
     ),
-    f"{SDK_DATA}/inline/inputs/v1_slo.yaml": (FOREIGN, METHOD, CALENDAR),
-    f"{SDK_DATA}/inline/inputs/v1_slo_invalid_policy.yaml": (FOREIGN, METHOD, CALENDAR),
-    f"{SDK_DATA}/inline/outputs/v1_slo.yaml": (FOREIGN, METHOD, CALENDAR),
+    f"{SDK_DATA}/inline/inputs/v1_slo.yaml": (FOREIGN, CALENDAR),
+    f"{SDK_DATA}/inline/inputs/v1_slo_invalid_policy.yaml": (FOREIGN, CALENDAR),
+    f"{SDK_DATA}/inline/outputs/v1_slo.yaml": (FOREIGN, CALENDAR),
     f"{OSLO}/inputs/validate/mix/1.yaml": (VERSION,),
     f"{OSLO}/inputs/validate/mix/2.yaml": (f"line 4: name 'example service' {NAME}",),
     f"{OSLO}/inputs/validate/mix/3.yaml": (VERSION,),
     f"{OSLO}/inputs/validate/unknown-field.yaml": (NAME, "line 6: unknown field 'markdown'"),
-    f"{OSLO}/inputs/validate/v1.yaml": (NAME, FOREIGN, METHOD, CALENDAR),
+    f"{OSLO}/inputs/validate/v1.yaml": (NAME, FOREIGN, CALENDAR),
     f"{OSLO}/inputs/validate/v1alpha.yaml": (VERSION,),
     "spec/examples/budgeting-method/occurences-slo.yaml": ("metric source of type 'Any'",),
-    "spec/examples/budgeting-method/timeslices-slo.yaml": (FOREIGN, METHOD, CALENDAR),
+    "spec/examples/budgeting-method/timeslices-slo.yaml": (FOREIGN, CALENDAR),
 }
 
 needs_fixtures = pytest.mark.skipif(
@@ -193,6 +193,75 @@ def test_target_percent_is_a_hundred_times_target(tmp_path: Path) -> None:
     assert slo.objective == 0.995
     assert "outside (0, 1): did you mean targetPercent: 99.5?" in wrong.problems[0]
     assert "either target (0.99) or targetPercent (99)" in both.problems[0]
+
+
+SLICED = RATIO.replace("Occurrences", "Timeslices").replace(
+    "target: 0.95", "target: 0.95, timeSliceTarget: 0.999, timeSliceWindow: WIDTH"
+)
+
+
+@pytest.mark.parametrize(("width", "minutes"), [("5m", 5), ("1", 1), ("1h", 60)])
+def test_timeslices_become_slices(tmp_path: Path, width: str, minutes: int) -> None:
+    length = timedelta(minutes=minutes)
+
+    found = read_text(tmp_path, SLICED.replace("WIDTH", width))
+
+    assert (found.problems, found.warnings) == ((), ())
+    (slo,) = found.slos
+    assert slo.slices == make_slices(length, 99.9)
+    assert slo.tiers == derive(0.95, timedelta(weeks=4), 3, length)
+
+
+def test_alerts_on_slices_look_at_whole_ones(tmp_path: Path) -> None:
+    condition = "condition: {kind: burnrate, op: gte, threshold: 2, lookbackWindow: 1h}"
+    policies = f"""  alertPolicies:
+    - kind: AlertPolicy
+      metadata: {{name: fast}}
+      spec:
+        conditions:
+          - kind: AlertCondition
+            metadata: {{name: fast}}
+            spec: {{severity: page, {condition}}}
+"""
+    (slo,) = read_text(tmp_path, SLICED.replace("WIDTH", "10m") + policies).slos
+    broken = read_text(tmp_path, SLICED.replace("WIDTH", "10m") + policies.replace("1h", "65m"))
+
+    (tier,) = slo.tiers
+    assert (tier.long, tier.short) == (timedelta(hours=1), timedelta(minutes=10))
+    assert tier.min_bad == 3
+    assert "long 1h5m is not whole slices of 10m: write 1h10m" in broken.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("Timeslices", "RatioTimeslices"), "averages the ratios of slices"),
+        (("Timeslices", "Sometimes"), "neither Occurrences nor Timeslices"),
+        (("timeSliceTarget: 0.999", "displayName: x"), "timeSliceTarget is missing"),
+        (("0.999", "99.9"), "up to 100, not at 9990"),
+        (("WIDTH", "7m"), "slices of 7m do not fit in minutes and hours: write 6m"),
+        (("WIDTH", "soon"), "timeSliceWindow: duration 'soon'"),
+        (("duration: 4w", "duration: 50h"), "is not whole slices"),
+    ],
+)
+def test_slices_that_cannot_be_counted_are_refused_with_their_line(
+    tmp_path: Path, change: tuple[str, str], says: str
+) -> None:
+    text = SLICED.replace(*change).replace("displayName: Good, ", "", 1)
+    text = text.replace("50h", "90m").replace("WIDTH", "1h")
+
+    found = read_text(tmp_path, text)
+
+    assert found.slos == ()
+    assert any(says in problem for problem in found.problems), found.problems
+    assert all(" line " in problem for problem in found.problems)
+
+
+def test_slices_of_no_stated_length_are_minutes_with_a_warning(tmp_path: Path) -> None:
+    found = read_text(tmp_path, SLICED.replace(", timeSliceWindow: WIDTH", ""))
+
+    assert found.slos[0].slices == make_slices(timedelta(minutes=1), 99.9)
+    assert "timeSliceWindow is missing: slices of 1m are taken" in found.warnings[0]
 
 
 def test_each_objective_is_an_slo_of_its_own(tmp_path: Path) -> None:

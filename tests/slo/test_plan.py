@@ -16,6 +16,7 @@ from slo.overrides import Override
 from slo.parse import parse_clauses
 from slo.plan import Effect, Kind, SloPlan, Standing, effects, judged_as, plan
 from slo.settings import SloSettings
+from slo.slices import make_slices
 from slo.tiers import Tier, derive
 
 HOUR = timedelta(hours=1)
@@ -31,6 +32,7 @@ def slo(name: str = "chat", objective: float = 0.9, good: str = "outcome = 'good
 def history(*slos: Slo, failing: float = 0.05) -> History:
     """An hour of one request a second of acme, of which the last of each hundred fail."""
     found = Gathered()
+    found.expect(judged_as(slos))
     seconds = np.arange(3600)
     kinds = np.where(seconds % 100 >= 100 - 100 * failing, BAD, GOOD)
     kinds[:5] = EXCLUDED
@@ -44,6 +46,20 @@ def history(*slos: Slo, failing: float = 0.05) -> History:
 
 def planned(before: list[Slo], after: list[Slo], failing: float = 0.05) -> list[SloPlan]:
     return plan(before, after, history(*before, *after, failing=failing), SloSettings())
+
+
+def test_slices_are_planned_as_slices() -> None:
+    sliced = replace(slo(), slices=make_slices(timedelta(minutes=1), 96))
+
+    (found,) = planned([slo()], [sliced])
+
+    assert found.lines[0] == "slices: added: 1m at 96 %"
+    assert found.groups[0].before is not None
+    assert found.groups[0].after is not None
+    assert found.groups[0].before.count.total == 3595
+    # Five requests of a hundred fail in a row: at most one such run lies in a minute.
+    assert found.groups[0].after.count.total == 60
+    assert found.groups[0].after.count.bad == 35
 
 
 def test_the_same_documents_change_nothing() -> None:

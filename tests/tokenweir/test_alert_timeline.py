@@ -25,6 +25,7 @@ from slo.model import Slo
 from slo.overrides import Override
 from slo.parse import parse_clauses, parse_filter
 from slo.settings import SloSettings
+from slo.slices import make_slices
 from slo.tiers import Tier, derive
 from store.engine import Engine
 from tests.slo.conftest import empty, open_slo_store
@@ -118,6 +119,19 @@ def weighed(rows: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
         tokens = min(int(20 * dice.paretovariate(1.5)), 400)
         row["completion_tokens"] = dice.choice([None, 0]) if lacks else tokens
     return rows
+
+
+def of_slices() -> list[Slo]:
+    return [
+        Slo(
+            "sliced", 0.9, WINDOW, parse_clauses("ttft_ms <= 2000"),
+            derive(0.9, WINDOW, 3, MINUTE), None, ("tenant",), slices=make_slices(MINUTE, 90),
+        ),
+        Slo(
+            "finely", 0.9, WINDOW, parse_clauses("outcome = 'good'"),
+            derive(0.9, WINDOW, 3, 20 * SECOND), slices=make_slices(20 * SECOND, 80.5),
+        ),
+    ]  # fmt: skip
 
 
 def played(seed: int, length: timedelta) -> list[dict[str, Any]]:
@@ -244,6 +258,16 @@ def test_a_backtest_judges_weights_and_composites_as_the_server_does(
     expected, got = both(engine, db, weighed_documents(), rows, SECOND * every, sources)
 
     assert {"tokens", "sum"} <= {each[0] for each in fired(expected)}
+    assert [each for each in expected if each[2] in TOLD] == got
+
+
+@pytest.mark.slow
+def test_a_backtest_judges_slices_as_the_server_does(engine: Engine, db: Database) -> None:
+    every = timedelta(seconds=25)
+
+    expected, got = both(engine, db, of_slices(), played(6, 60 * every), every, "gone")
+
+    assert {"sliced", "finely"} == {each[0] for each in fired(expected)}
     assert [each for each in expected if each[2] in TOLD] == got
 
 

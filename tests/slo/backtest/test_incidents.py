@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import numpy as np
 import pytest
 
 from base.errors import BadInput
-from slo.backtest.cells import BAD, GOOD, Cells, Evaluations, Grid, count_cells
+from slo.backtest.cells import BAD, GOOD, Cells, Evaluations, Gathered, Grid, count_cells
 from slo.backtest.history import grid_for
 from slo.backtest.incidents import is_missed, is_small, onset, stretches
 from slo.backtest.truth import Incident, read_incidents
 from slo.backtest.variants import TierSet, variants
 from slo.model import Slo
 from slo.parse import parse_clauses
+from slo.slices import make_slices
 from slo.tiers import Tier, derive
 
 MINUTE = timedelta(minutes=1)
@@ -68,6 +70,27 @@ def test_the_onset_is_where_the_failures_began() -> None:
     began = onset(made, TIER, SLO.objective, GRID, found.first)
 
     assert began == at(300)  # the ten seconds that hold the first failure
+
+
+def test_the_onset_of_slices_is_where_the_first_bad_one_begins() -> None:
+    tier = Tier("fast", "page", 3, 6 * MINUTE, MINUTE, 2)
+    slo = replace(SLO, slices=make_slices(MINUTE, 50), tiers=(tier,))
+    begins = -(-BEGIN // 60) * 60
+    seconds = range(begins, begins + 1200)
+    failing = range(begins + 330, begins + 480)  # more than half of the slice from 360 on
+    kinds = np.array([BAD if second in failing else GOOD for second in seconds], np.uint8)
+    found = Gathered()
+    found.expect([slo])
+    found.add((slo.name, ()), np.array(seconds) * 1_000_000_000, kinds)
+    grid = grid_for([slo], timedelta(seconds=10))
+    made = found.cells(grid)[slo.name, ()]
+
+    (first,) = stretches(slo, made, grid, Evaluations(BEGIN // 10, BEGIN // 10 + 300))
+    began = onset(made, tier, slo.objective, grid, first.first, slo.slices)
+
+    assert began == datetime.fromtimestamp(begins + 360, UTC)
+    assert grid.at(first.first) == datetime.fromtimestamp(begins + 480, UTC)
+    assert (first.bad, made.sizes.tolist() if made.sizes is not None else []) == (2, [60] * 20)
 
 
 def test_every_target_is_held_against_every_set_of_tiers() -> None:

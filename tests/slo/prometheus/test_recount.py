@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -12,12 +13,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from base.clock import ManualClock
+from slo.budget import Count
 from slo.evaluator import Evaluator
 from slo.prometheus.client import PrometheusClient
 from slo.prometheus.poller import Poller
 from slo.prometheus.reading import Memory, Reader
 from slo.prometheus.rows import CountWriter
 from slo.settings import PrometheusSettings, SloSettings
+from slo.slices import make_slices
+from slo.window_counts import count_windows
 from store.engine import Engine
 from tests.slo.conftest import empty
 from tests.slo.prometheus.made import HOUR, MINUTE, NOON, SECOND, T0, counters, make_slo
@@ -175,6 +179,31 @@ def test_a_poller_ends_with_the_recount_whatever_comes_late(engine: Engine, seed
     }
     # What appeared since the last poll is not known yet; all that came before it is.
     assert counted == recount(seen, _edge(end - 3 * HOUR), end + 1)
+
+
+@pytest.mark.parametrize("seconds", [10, 60, 300, 3600])
+def test_slices_of_events_equal_a_recount(engine: Engine, seconds: int) -> None:
+    slo = replace(SLO, slices=make_slices(timedelta(seconds=seconds), 97))
+    samples, tsdb = history(7), Tsdb()
+    put(tsdb, samples)
+    clock = ManualClock(NOON)
+    client = PrometheusClient("main", MAIN, Web(tsdb).client(), clock)
+    writer = CountWriter(engine, SETTINGS, clock)
+    poller = Poller("main", [(slo, Reader(slo, client))], writer, MAIN, clock)
+    for _ in range(6):
+        clock.advance(timedelta(seconds=max(poller.step(), 0.1)))
+
+    for before in (timedelta(seconds=3), timedelta(minutes=31)):
+        now, window = NOON - before, timedelta(hours=1)
+        found = count_windows(engine, [slo], [window], now)[slo.name]
+
+        end = round(now.timestamp()) // seconds * seconds
+        expected: dict[str, Count] = defaultdict(Count)
+        for start in range(end - 3600, end, seconds):
+            counted = recount(samples, start * 1000, (start + seconds) * 1000)
+            for handler, (good, bad) in counted.items():
+                expected[handler] += Count(1, 0) if good * 100 >= 97 * (good + bad) else Count(0, 1)
+        assert {each.group[0]: each.windows[window] for each in found} == expected
 
 
 def _edge(at: int) -> int:
