@@ -19,7 +19,9 @@ from slo.spending.source import Hour, Hours
 DAY_HOURS = 24
 MOST_HOURS = 480
 MOST_DAYS = 480
-_AT_ONCE = 4  # days in one reading
+_FEW, _MANY = 30_000, 100_000
+"""Requests of one reading of days: it is made longer below, shorter above."""
+_LONGEST = 16  # days in one reading
 
 Read = Callable[[datetime, datetime, datetime], Mapping[Hour, Cell]]
 """Reads [start, end), by hour; nothing from the third instant on is seen."""
@@ -46,6 +48,7 @@ class HourBook:
         self._days: OrderedDict[Hour, Cell] = OrderedDict()  # by their first hour
         self._readers = 0
         self._forgotten: list[Hours] = []  # while somebody reads
+        self._at_once = 4  # days in one reading
 
     def forget(self, hours: Hours) -> None:
         """Read these hours anew when they are asked for; any thread may say so at any time."""
@@ -109,11 +112,13 @@ class HourBook:
             yield first, fresh[first] if cell is None else cell
 
     def _gap(self, end: Hour, oldest: Hour, edges: Sequence[Hour], *, whole: bool) -> Hour:
-        """Find where one reading that ends there begins: a few days earlier, or at midnight."""
+        """Find where one reading that ends there begins: some days earlier, or at midnight."""
         size = DAY_HOURS if whole else 1
-        least = max(oldest, end - _AT_ONCE * DAY_HOURS if whole else (end - 1) // 24 * 24)
+        least = end - self._at_once * size if whole else (end - 1) // DAY_HOURS * DAY_HOURS
         first = end - size
-        while first - size >= least and self._known(first - size, whole=whole) is None:
+        while first - size >= max(oldest, least):
+            if self._known(first - size, whole=whole) is not None:
+                break
             if whole and not _is_whole_day(first - size, oldest, edges):
                 break
             first -= size
@@ -142,6 +147,8 @@ class HourBook:
             read = self._read(_start(first), _start(end), _start(end + 1))
             for at in range(first, end, size):
                 found[at] = total(read[hour] for hour in range(at, at + size) if hour in read)
+            if whole:
+                self._pace(found)
         finally:
             with self._lock:
                 kept = self._days if whole else self._hours
@@ -151,6 +158,14 @@ class HourBook:
                 if not self._readers:
                     self._forgotten.clear()
         return found
+
+    def _pace(self, found: Mapping[Hour, Cell]) -> None:
+        """Read more days at once where they hold few requests, fewer where they hold many."""
+        requests = sum(each.requests for cell in found.values() for each in cell.counted.values())
+        if requests < _FEW:
+            self._at_once = min(2 * self._at_once, _LONGEST)
+        elif requests > _MANY:
+            self._at_once = max(self._at_once // 2, 1)
 
     def _tidy(self) -> None:
         with self._lock:

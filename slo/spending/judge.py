@@ -25,7 +25,7 @@ SHOWN = (timedelta(hours=1), timedelta(hours=6), timedelta(days=1), timedelta(da
 """Burn windows shown for every SLO whose window holds them, next to those of its tiers."""
 ALIGNED = timedelta(days=1)
 """Windows from here on begin at a whole hour, so that their edges need not be read each minute."""
-_READS_A_TICK = 4
+_READS_A_TICK = 1
 _OLD = timedelta(minutes=10)
 """So old a spending is shown while hours that changed are being read anew."""
 _RUNS_AT_MOST = 6  # hours, as the ledger has it (`cost.read.LONGEST_REQUEST`)

@@ -97,7 +97,7 @@ def test_few_readings_at_a_time_leave_the_oldest_for_later() -> None:
     starts = [now - timedelta(hours=6), now - timedelta(days=19)]
 
     first = book.sums(starts, now, most_reads=2)
-    for _ in range(4):
+    for _ in range(10):
         last = book.sums(starts, now, most_reads=2)
 
     assert spent(first.cells[starts[0]]) == 360

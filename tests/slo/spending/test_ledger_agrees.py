@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from cost.report import CostRow
 from slo.expression import Expression
@@ -17,9 +15,9 @@ from slo.spending.judge import CostJudge
 from slo.spending.model import CostSlo, Idle, Per
 from slo.verdict import Spend, Verdict
 from store.engine import Engine
-from tests.slo.conftest import empty
 from tests.slo.made_facts import dirty, put
 from tests.slo.spending.world import (
+    DAY,
     HOUR,
     MINUTE,
     T0,
@@ -81,21 +79,17 @@ def test_every_window_is_the_ledger_of_that_window(engine: Engine, seed: int) ->
         assert len(verdicts) == len({tuple(each.group.values()) for each in verdicts})
 
 
-@settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(seed=st.integers(0, 10**6))
+@pytest.mark.parametrize("seed", [11, 12])
 def test_late_requests_and_late_alive_records_end_in_the_same_numbers(
     engine: Engine, seed: int
 ) -> None:
     chance = random.Random(seed)
-    empty(engine)
     facts = fill(engine, seed, count=60)
-    slo = cost_slo()
+    slo = cost_slo(window=3 * DAY)
     judge, at = make_judge(engine, slo), T0 + 58 * HOUR + 17 * MINUTE
     judge.evaluate(at)
 
-    for step in range(3):
+    for step in range(2):
         late = some_requests(seed + step + 1, 12, 57, first=1000 * (step + 1))
         late += [
             each | {"version": 2 + step, "outcome": "bad", "deleted": chance.choice([0, 0, 1])}
@@ -187,11 +181,12 @@ def test_a_million_tokens_is_a_unit(engine: Engine) -> None:
 
 def test_a_tick_ends_where_a_question_ends(engine: Engine) -> None:
     fill(engine, 7)
-    slo = cost_slo()
+    slo = cost_slo(window=7 * DAY)
     judge, at = make_judge(engine, slo), T0 + 57 * HOUR + 3 * MINUTE
 
-    ticks = [_ask(judge, at) for _ in range(12)]
+    ticks = [_ask(judge, at) for _ in range(8)]
 
+    assert ticks[0] != ticks[-1]
     assert ticks[-1] == [each.cost for each in make_judge(engine, slo).evaluate(at)]
 
 
