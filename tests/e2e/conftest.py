@@ -32,6 +32,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     folder = tmp_path_factory.mktemp("running")
     config = folder / "tokenweir.yaml"
     config.write_text(f"cost: {{prices: {ROOT / 'examples/prices/demo.yaml'}}}\n")
-    options = ("--config", config, "--slo", ROOT / "examples/slo/production.yaml")
+    slos = [ROOT / "examples/slo/production.yaml", ROOT / "examples/slo/cost.yaml"]
+    options = ("--config", config, "--slo", slos[0], "--slo", slos[1])
     with serving(folder / "data", options) as instance:
         yield instance

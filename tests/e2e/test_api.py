@@ -30,6 +30,11 @@ SLO: Fields = {
     "budget_remaining": (*NUMBER, OR_NULL), "burn": dict, "coverage": (*NUMBER, OR_NULL),
     "watermark": (str, OR_NULL), "state": str,
 }  # fmt: skip
+COST: Fields = {
+    "since": str, "spent_usd": (*NUMBER, OR_NULL), "allowed_usd": float, "units": float,
+    "usd_per_unit": (*NUMBER, OR_NULL), "at_most_usd": float, "per": str, "idle": str, "at": str,
+    "unpriced_requests": int, "unpriced_share": float, "unmeasured_requests": int, "windows": dict,
+}  # fmt: skip
 REQUEST: Fields = {
     "request_id": str, "trace_id": str, "tenant": (str, OR_NULL), "route": (str, OR_NULL),
     "model": (str, OR_NULL), "replica": (str, OR_NULL), "outcome": str,
@@ -79,9 +84,13 @@ def test_slos_have_exactly_these_fields(filled: Instance) -> None:
 
     assert answer["now"] == format_instant(NOW)
     assert {body["name"] for body in answer["slos"]} == {
-        "availability", "chat-ttft", "chat-tpot", "chat-e2e",
+        "availability", "chat-ttft", "chat-tpot", "chat-e2e", "chat-cost", "fleet-cost",
     }  # fmt: skip
     for body in answer["slos"]:
+        if body["cost"] is not None:
+            check(body, SLO | {"objective": OR_NULL})
+            check(body["cost"], COST)
+            continue
         check(body, SLO)
         assert 0 < body["objective"] < 1
         assert body["total"] == body["good"] + body["bad"]
@@ -219,6 +228,25 @@ def test_the_bill_reconciles(filled: Instance) -> None:
     spent = sum(fact["cost_usd"] or 0 for fact in facts)
     assert spent == approx(by_default["totals"]["used_usd"] + by_default["totals"]["token_usd"])
     assert filled.get("/api/v1/cost", by="colour").status_code == 400
+
+
+def test_budgets_of_dollars_are_the_bill(filled: Instance) -> None:
+    bodies = filled.ask("slos", now=format_instant(NOW))["slos"]
+    (fleet,) = [body["cost"] for body in bodies if body["name"] == "fleet-cost"]
+    chat = {b["group"]["tenant"]: b["cost"] for b in bodies if b["name"] == "chat-cost"}
+    hours = {"from_": fleet["since"], "to": fleet["at"]}
+
+    totals = filled.ask("cost", **hours)["totals"]
+    rows = filled.ask("cost", by="tenant,route", **hours)["rows"]
+
+    used = {row["tenant"]: row for row in rows
+            if row["kind"] == "used" and row["route"] == "/v1/chat/completions"}  # fmt: skip
+    assert fleet["spent_usd"] == approx(totals["cost_usd"])
+    assert len(chat) > 1
+    assert {t: c["spent_usd"] for t, c in chat.items()} == approx(
+        {tenant: row["cost_usd"] for tenant, row in used.items()}
+    )
+    assert {t: c["units"] for t, c in chat.items()} == {t: r["good"] for t, r in used.items()}
 
 
 def test_ingest_counts_every_span(filled: Instance) -> None:
