@@ -54,11 +54,16 @@ _log = Log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReceiverSettings:
-    """Where the log is, where the keys are, and how to let telemetry in."""
+    """Where the log is, where the keys are, and how to let telemetry in.
+
+    The addresses are HOST:PORT; port 0 is any free one.
+    """
 
     data: Path
     control_url: str
     collector: CollectorSettings
+    otlp_grpc: str
+    otlp_http: str
     tls: TlsSettings = OFF
 
 
@@ -91,10 +96,9 @@ async def serve(
         await receiver.stop()
 
 
-def require_key_beyond_loopback(settings: CollectorSettings, has_keys: bool) -> None:
+def require_key_beyond_loopback(grpc: str, http: str, has_keys: bool) -> None:
     """Raise ConfigError when anybody on the network could send."""
-    for name in ("otlp_grpc", "otlp_http"):
-        address = parse_listen(getattr(settings, name), name)
+    for address in (parse_listen(grpc, "otlp_grpc"), parse_listen(http, "otlp_http")):
         if not has_keys and not address.is_loopback:
             raise ConfigError(
                 f"{address} can be reached from other machines and there is no key yet: make one "
@@ -113,7 +117,9 @@ class _Receiver:
         self._authenticator = Authenticator(self._control, clock)
         self._authenticator.refresh()
         check_tls(settings.tls)
-        require_key_beyond_loopback(limits, self._authenticator.has_keys)
+        require_key_beyond_loopback(
+            settings.otlp_grpc, settings.otlp_http, self._authenticator.has_keys
+        )
         folder = settings.data / LOG_FOLDER
         self._log = LogWriter(
             folder, segment_bytes=limits.segment_bytes, queue_bytes=limits.memory_bytes
@@ -143,11 +149,8 @@ class _Receiver:
         self._http: _HttpServer | None = None
 
     async def start(self) -> Endpoints:
-        limits = self._settings.collector
-        grpc, http = (
-            parse_listen(limits.otlp_grpc, "otlp_grpc"),
-            parse_listen(limits.otlp_http, "otlp_http"),
-        )
+        grpc = parse_listen(self._settings.otlp_grpc, "otlp_grpc")
+        http = parse_listen(self._settings.otlp_http, "otlp_http")
         self._grpc = make_server(self._intake)
         try:
             grpc_port = add_grpc_port(self._grpc, str(grpc), self._settings.tls)
@@ -280,21 +283,21 @@ async def _until_signal(settings: ReceiverSettings) -> None:
 
 
 def _arguments(argv: list[str] | None) -> ReceiverSettings:
-    defaults = CollectorSettings()
     parser = argparse.ArgumentParser("collector.receiver", description="Receive OTLP into the log.")
     parser.add_argument("--data", type=Path, required=True, help="data folder")
-    parser.add_argument("--grpc", default=defaults.otlp_grpc, help="HOST:PORT of OTLP/gRPC")
-    parser.add_argument("--http", default=defaults.otlp_http, help="HOST:PORT of OTLP/HTTP")
+    parser.add_argument("--grpc", default="127.0.0.1:4317", help="HOST:PORT of OTLP/gRPC")
+    parser.add_argument("--http", default="127.0.0.1:4318", help="HOST:PORT of OTLP/HTTP")
     parser.add_argument("--control-url", help="control database; default: DIR/control.db")
     parser.add_argument(
         "--settings", default="{}", help="the 'collector' section of tokenweir.yaml, as JSON"
     )
     given = parser.parse_args(argv)
-    section = json.loads(given.settings) | {"otlp_grpc": given.grpc, "otlp_http": given.http}
     return ReceiverSettings(
         data=given.data,
         control_url=given.control_url or f"sqlite:///{given.data.absolute()}/control.db",
-        collector=CollectorSettings.model_validate(section),
+        collector=CollectorSettings.model_validate_json(given.settings),
+        otlp_grpc=given.grpc,
+        otlp_http=given.http,
     )
 
 

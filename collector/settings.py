@@ -5,13 +5,12 @@ from __future__ import annotations
 from pydantic import Field
 
 from base.settings import Section
+from collector.redact_rule import RedactRule
 
 
 class CollectorSettings(Section):
     """How telemetry is let in, and how it is handed to the store."""
 
-    otlp_grpc: str = Field("127.0.0.1:4317", description="HOST:PORT of OTLP/gRPC; port 0: any")
-    otlp_http: str = Field("127.0.0.1:4318", description="HOST:PORT of OTLP/HTTP; port 0: any")
     max_request_bytes: int = Field(
         64 << 20, gt=0, description="largest request, after decompression"
     )
@@ -25,5 +24,9 @@ class CollectorSettings(Section):
     spans_per_s: float | None = Field(
         None, gt=0, description="limit per tenant of a credential; beyond it 429. None: no limit"
     )
+    keep_content: bool = Field(
+        False, description="keep what people and models said (the vocabulary's `content`)"
+    )
+    redact: tuple[RedactRule, ...] = Field((), description="what else of spans is not kept")
     batch_spans: int = Field(50_000, gt=0, description="most spans inserted at once")
     batch_s: float = Field(1.0, ge=0, description="longest wait for a batch to fill")

@@ -10,54 +10,79 @@ The expressions are kept few and small: the engine analyses the view anew for ev
 
 from __future__ import annotations
 
+from collector.privacy import Privacy
 from collector.vocabulary import Column, Vocabulary
 from store.columns import COUNT, FLAG, REAL, VOCABULARY_COLUMNS
+from store.literals import quoted
 
 _PER_COLUMN = 32 * 65536  # ranks of one column: 32 aliases, 65,536 positions in the span
 _SMALL = ("http_status", "attempt")
 _SIGNED = ("eval_score",)
 _LARGEST = 10_000_000_000  # milliseconds (115 days) or dollars; sums of these stay exact
 _NO_COLUMN = 2047  # the column number of an attribute that feeds none; it sorts last
+_WITHHELD = 2046  # that of an attribute that is not kept
+NESTED = "[redacted: nested]"
 
 
-def lists_sql(prefix: str, owner: str) -> str:
+def lists_sql(prefix: str, owner: str, privacy: Privacy) -> str:
     """Name an owner's attributes as two plain arrays, `<prefix>_keys` and `<prefix>_texts`."""
-    value = f"{owner}.attributes.value"
-    return f"{owner}.attributes.key AS {prefix}_keys, {texts_sql(value)} AS {prefix}_texts"
+    texts = texts_sql(f"{owner}.attributes.value", privacy)
+    return f"{owner}.attributes.key AS {prefix}_keys, {texts} AS {prefix}_texts"
 
 
-def texts_sql(values: str) -> str:
-    """Write any attribute values as texts; '' is an absent one.
+def texts_sql(values: str, privacy: Privacy) -> str:
+    """Write any attribute values as texts, redacted; '' is an absent one.
 
-    A list of one short text is that text; other lists and maps keep their bytes (protobuf, base64).
+    A list of one short text is that text; other lists and maps keep their bytes (protobuf, base64),
+    unless texts are redacted: there is no looking into them.
     """
+    texts = _texts(values, keep_nested=not privacy.patterns)
+    return f"arrayMap(t -> {privacy.redacted_sql('t')}, {texts})" if privacy.patterns else texts
+
+
+def _texts(values: str, *, keep_nested: bool) -> str:
     names = ("", "string_", "int_", "double_", "bool_", "array_", "kvlist_", "bytes_")
     members = ", ".join(f"{values}.{name}value" for name in names)
+    kept = [
+        "concat('otlp:map:', base64Encode(m))",
+        "concat('otlp:array:', base64Encode(a))",
+        "base64Encode(y)",
+    ]
+    a_map, an_array, some_bytes = kept if keep_nested else [quoted(NESTED)] * 3
     return f"""arrayMap((is, s, i, d, b, a, m, y) -> multiIf(is = 'string_value', s,
         is = 'int_value', i, is = 'double_value', d, is = 'bool_value', b,
-        is = 'bytes_value', base64Encode(y),
-        is = 'kvlist_value', concat('otlp:map:', base64Encode(m)),
+        is = 'bytes_value', {some_bytes},
+        is = 'kvlist_value', {a_map},
         is = 'none', '', startsWith(a, '\\n') AND substring(a, 3, 1) = '\\n'
           AND length(a) = 4 + reinterpretAsUInt8(substring(a, 4, 1)), substring(a, 5),
-        concat('otlp:array:', base64Encode(a))), {members})"""
+        {an_array}), {members})"""
 
 
-def ranks_sql(prefix: str, vocabulary: Vocabulary, *, of_resource: bool = False) -> str:
+def ranks_sql(
+    prefix: str, vocabulary: Vocabulary, privacy: Privacy, *, of_resource: bool = False
+) -> str:
     """Name the ranks of an owner's attributes.
 
-    A rank is (column, alias, position), best first; an attribute without a column, or without a
-    value, comes last. A resource has the columns that its spans inherit, and no others.
+    A rank is (column, alias, position), best first; an attribute that is not kept comes behind all
+    columns, one without a column, or without a value, last. A resource has the columns that its
+    spans inherit, and no others.
     """
-    names, ranks = [], []
+    withheld = f"toUInt32({_WITHHELD * _PER_COLUMN})"
+    names = list(privacy.names)
+    ranks = [_WITHHELD * _PER_COLUMN] * len(names)
     for number, column, factor in _numbered(vocabulary):
         if of_resource and not column.resource:
             continue
         for place, alias in enumerate(column.aliases):
-            if alias.factor == factor:
+            if alias.factor == factor and not privacy.withholds(alias.name):
                 names.append(alias.name)
                 ranks.append(number * _PER_COLUMN + place * 65536)
     last = f"toUInt32({_NO_COLUMN * _PER_COLUMN})"
-    return f"""arrayMap((k, t, i) -> if(t = '', {last}, transform(k, {names}, {ranks}, {last})) + i,
+    other = last
+    if privacy.prefixes:
+        other = f"if({privacy.has_prefix_sql('k')}, {withheld}, {last})"
+    ranked = f"transform(k, [{', '.join(map(quoted, names))}], {ranks}, {other})"
+    return f"""arrayMap((k, t, i) -> if(t = '', {last}, {ranked}) + i,
         {prefix}_keys, {prefix}_texts, arrayEnumerate({prefix}_keys)) AS {prefix}_ranks"""
 
 
@@ -70,13 +95,22 @@ def sorted_sql(prefix: str) -> str:
 
 def inherited_sql() -> str:
     """Name what a span inherits from its resource, columns and texts."""
-    return f"""arrayFilter((t, c) -> c != {_NO_COLUMN}, r_found, r_columns) AS h_found,
-      arrayFilter(c -> c != {_NO_COLUMN}, r_columns) AS h_columns"""
+    return f"""arrayFilter((t, c) -> c < {_WITHHELD}, r_found, r_columns) AS h_found,
+      arrayFilter(c -> c < {_WITHHELD}, r_columns) AS h_columns"""
+
+
+def kept_sql(prefix: str) -> str:
+    """Write the map of all of an owner's attributes but those that are not kept."""
+    names, found = (
+        f"arrayFilter((x, c) -> c != {_WITHHELD}, {prefix}_{what}, {prefix}_columns)"
+        for what in ("names", "found")
+    )
+    return f"mapFromArrays({names}, {found})"
 
 
 def leftovers_sql() -> str:
     """Write the map of attributes that feed no column, or whose column had a better one."""
-    is_left = f"c = {_NO_COLUMN} OR c = before"
+    is_left = f"c = {_NO_COLUMN} OR (c = before AND c != {_WITHHELD})"
     before = "arrayShiftRight(a_columns, 1, toUInt32(0))"
     return f"""mapFromArrays(
       arrayFilter((k, c, before) -> {is_left}, a_names, a_columns, {before}),

@@ -79,6 +79,7 @@ class Vocabulary:
     version: int
     columns: tuple[Column, ...]
     rules: tuple[Rule, ...]
+    content: tuple[str, ...]
     known: tuple[str, ...]
 
 
@@ -105,6 +106,7 @@ class _File(BaseModel):
     columns: dict[str, _ColumnEntry]
     inference_path: str
     layers: tuple[Rule, ...]
+    content: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -116,6 +118,9 @@ class _File(BaseModel):
                 if name in owner:
                     raise ValueError(f"{name!r} feeds both {owner[name]!r} and {column!r}")
                 owner[name] = column
+        for name in self.content:
+            if name in owner:
+                raise ValueError(f"{name!r} is content and feeds {owner[name]!r}")
         for rule in self.layers:
             for column in (*rule.when.has, *rule.when.needs, *rule.when.lacks):
                 if column not in self.columns:
@@ -135,6 +140,7 @@ def load(text: str | None = None) -> Vocabulary:
         version=file.version,
         columns=tuple(_column(name, entry) for name, entry in file.columns.items()),
         rules=tuple(_with_path(rule, file.inference_path) for rule in file.layers),
+        content=file.content,
         known=file.known,
     )
 

@@ -18,8 +18,7 @@ from slo.expression import (
     Unknown,
     Value,
 )
-
-_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+from store.literals import quoted
 
 
 def to_sql(expression: Expression) -> str:  # noqa: C901, PLR0911, PLR0912  one case a node
@@ -65,7 +64,7 @@ def literal(value: str | float | bool) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return "'" + "".join(_ESCAPES.get(char, char) for char in value) + "'"
+        return quoted(value)
     return f"toFloat64({value + 0.0!r})"
 
 

@@ -15,6 +15,14 @@ def instant_text(moment: datetime) -> str:
     return text.removesuffix(".000000")
 
 
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+
+
+def quoted(text: str) -> str:
+    """Write a text as it stands in SQL."""
+    return "'" + "".join(_ESCAPES.get(char, char) for char in text) + "'"
+
+
 def rendered(params: Mapping[str, Any]) -> dict[str, str]:
     """Write every parameter as the text the engine's own parameter parser expects."""
     return {name: _top(value) for name, value in params.items()}

@@ -34,6 +34,7 @@ from collector.dead_letter import FOLDER as DEAD_LETTERS
 from collector.dead_letter import DeadLetters
 from collector.keys import Authenticator
 from collector.pipeline import Pipeline
+from collector.privacy import Privacy
 from collector.progress import ProgressFile
 from collector.receiver import LOG_FOLDER
 from collector.view import install as install_view
@@ -87,7 +88,9 @@ class Parts:
         self.prices = settings.cost.price_book()
 
         store.schema.create(self.store)
-        install_view(self.store, load_vocabulary())
+        vocabulary, taken = load_vocabulary(), settings.collector
+        privacy = Privacy.of(vocabulary, keep_content=taken.keep_content, rules=taken.redact)
+        install_view(self.store, vocabulary, privacy)
         slo.schema.create(self.store)
         documents = load_all(settings.slo_paths)
         slos = documents.slos

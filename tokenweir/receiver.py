@@ -19,7 +19,9 @@ def run_receiver(settings: Settings, parent: int | None) -> int:
             ReceiverSettings(
                 data=settings.data,
                 control_url=settings.control_url,
-                collector=settings.collector_section,
+                collector=settings.collector,
+                otlp_grpc=settings.otlp_grpc,
+                otlp_http=settings.otlp_http,
                 tls=settings.tls,
             )
         )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import yaml
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -70,14 +70,6 @@ class Settings(BaseSettings):
     actuators: ActuatorSettings = ActuatorSettings()
     cost: CostSettings = CostSettings()
 
-    @model_validator(mode="after")
-    def _addresses_once(self) -> Self:
-        twice = {"otlp_http", "otlp_grpc"} & self.collector.model_fields_set
-        if twice:
-            name = min(twice)
-            raise ValueError(f"collector.{name}: write {name} at the top level")
-        return self
-
     @property
     def control_url(self) -> str:
         """Where control state is; may hold a password, so never log it."""
@@ -95,13 +87,6 @@ class Settings(BaseSettings):
         if self.store.url_file is not None:
             return self.store.url_file.read_text().strip()
         return f"chdb://{self.data.absolute()}/store"
-
-    @property
-    def collector_section(self) -> CollectorSettings:
-        """The collector's section with the addresses of the command line."""
-        return self.collector.model_copy(
-            update={"otlp_http": self.otlp_http, "otlp_grpc": self.otlp_grpc}
-        )
 
     def bootstrap(self) -> str | None:
         """Read the bootstrap key, if there is one."""

@@ -21,7 +21,6 @@ from collector.counters import read_status
 from collector.keys import Role
 from collector.progress import Progress, ProgressFile
 from collector.receiver import require_key_beyond_loopback
-from collector.settings import CollectorSettings
 from collector.wal_reader import BEGINNING, LogReader
 
 TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -276,12 +275,12 @@ def test_requests_held_in_memory_are_bounded(
 
 
 def test_beyond_loopback_a_key_is_needed_and_the_error_says_how_to_make_one() -> None:
-    open_to_all = CollectorSettings(otlp_http="0.0.0.0:4318")
+    local, open_to_all = "127.0.0.1:4317", "0.0.0.0:4318"
 
     with pytest.raises(ConfigError, match="tokenweir key create"):
-        require_key_beyond_loopback(open_to_all, has_keys=False)
-    require_key_beyond_loopback(open_to_all, has_keys=True)
-    require_key_beyond_loopback(CollectorSettings(), has_keys=False)
+        require_key_beyond_loopback(local, open_to_all, has_keys=False)
+    require_key_beyond_loopback(local, open_to_all, has_keys=True)
+    require_key_beyond_loopback(local, local, has_keys=False)
 
 
 def test_a_receiver_that_cannot_start_says_why_and_exits_with_one(tmp_path: Path) -> None:

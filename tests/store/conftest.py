@@ -107,7 +107,7 @@ def body_of(
     """Build one export request of one resource.
 
     A span is a dict: trace and id (hex), parent (hex, optional), name, kind, start_ms and end_ms
-    after `START_NS`, status, attributes, events as (ms after `START_NS`, name, attributes).
+    after `START_NS`, status, message, attributes, events as (ms after `START_NS`, name, these).
     """
     request = ExportTraceServiceRequest()
     scopes = request.resource_spans.add()
@@ -126,6 +126,7 @@ def body_of(
         span.start_time_unix_nano = START_NS + round(given.get("start_ms", 0) * 1e6)
         span.end_time_unix_nano = START_NS + round(given.get("end_ms", 100) * 1e6)
         span.status.code = given.get("status", 0)
+        span.status.message = given.get("message", "")
         span.attributes.extend(_attributes(given.get("attributes", {})))
         for at_ms, name, said in given.get("events", ()):
             event = span.events.add()
