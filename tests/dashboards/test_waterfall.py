@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import BadInput
+from dashboards.pages.waterfall import trace_view
 from dashboards.traces import Span, Trace, assemble, check_trace_id
 from dashboards.waterfall import SHOWN, lay_out, ticks
 
@@ -175,3 +176,22 @@ def test_a_trace_id_is_32_hex_digits() -> None:
     assert check_trace_id("AB" * 16) == "AB" * 16
     with pytest.raises(BadInput, match="not 32 hex digits"):
         check_trace_id("xyz")
+
+
+def test_the_lowest_evaluation_of_a_trace_is_shown_where_there_is_one() -> None:
+    unknown = {"cost_basis": None, "eval_score": None, "eval_label": None, "eval_name": None}
+    good, poor = ({"eval_score": score, "eval_name": "grounded"} for score in (0.9, 0.0))
+    spans = [a_span("root", None, 0, 10)]
+
+    shown = [
+        str(trace_view(assemble("t", spans, requests), None, None, "/"))
+        for requests in (
+            [a_request("root", None, **unknown)],
+            [a_request("root", None, **unknown | each) for each in (good, poor, {})],
+        )
+    ]
+
+    assert "Evaluation" not in shown[0]
+    assert "Evaluation" in shown[1]
+    assert "'0'" in shown[1]
+    assert "0.9" not in shown[1]

@@ -299,6 +299,7 @@ COUNTED: dict[str, dict[str, Any]] = {
     "weighted": {"weight": "completion_tokens"},
     "quality": {"eligible": "eval_score is not null", "good": "eval_score >= 0.5"},
     "calendar": {"calendar": "day"},
+    "slices": {"slices": {"length": "1m", "good": 90}},
 }
 
 
