@@ -9,7 +9,7 @@ from base.durations import format_duration
 from dashboards.budgets import allowed_of
 from dashboards.shares import shares
 from dashboards.wording import burn, count, dollars, moment, percent, span
-from slo.verdict import State, Verdict
+from slo.verdict import State, TierVerdict, Verdict
 
 TONES = {
     State.OK: "good",
@@ -80,6 +80,12 @@ def amount(verdict: Verdict, number: float) -> str:
             return f"{count(number / 1000)} s"
         case _:
             return count(number)
+
+
+def steady_tier(verdict: Verdict) -> TierVerdict | None:
+    """Pick the tier of an hour or so to stand for all; the burn of five minutes jumps about."""
+    by_length = sorted(verdict.tiers, key=lambda tier: tier.long)
+    return next((t for t in by_length if t.name != "outage"), by_length[0] if by_length else None)
 
 
 def state_words(verdict: Verdict) -> str:

@@ -20,7 +20,7 @@ ARGUMENTS = [
 # name -> path, what must be visible before the picture is taken
 PAGES = {
     "overview": ("/?range=1h", "#overview-ttft .chart-dots"),
-    "slo": ("/slo?name=chat-availability", "#slo-burndown .chart-line-step"),
+    "slo": ("/slo?range=30d&name={slo}", "#slo-burndown .chart-line-step"),
     "cost": ("/cost?range=7d", "#cost-rows .ag-row"),
     "traces": ("/traces?range=1h", "#requests .ag-row a"),
     "trace": (None, "#waterfall a.span-row"),
@@ -31,6 +31,7 @@ def main() -> None:
     """Photograph each page, light and dark, wide and narrow."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="such as http://127.0.0.1:8080")
+    parser.add_argument("--slo", default="chat-first-token", help="the SLO that is shown")
     parser.add_argument("--only", choices=list(PAGES), help="one page instead of all")
     parser.add_argument("--trace", help="a trace id; the newest request's otherwise")
     parser.add_argument("--to", type=Path, default=FOLDER)
@@ -46,22 +47,24 @@ def main() -> None:
                 )
                 for name in [args.only] if args.only else PAGES:
                     target = args.to / f"{name}-{scheme}{'' if width == 1440 else '-narrow'}.png"
-                    photograph(context, args.url.rstrip("/"), name, args.trace, target)
+                    photograph(context, args, name, target)
                     print(target)
                 context.close()
         browser.close()
 
 
-def photograph(context: Any, url: str, name: str, trace: str | None, target: Path) -> None:
+def photograph(context: Any, args: argparse.Namespace, name: str, target: Path) -> None:
     """Open a page, wait for its data and for the charts to settle, and save it."""
-    page = context.new_page()
+    page, url = context.new_page(), args.url.rstrip("/")
     path, ready = PAGES[name]
-    page.goto(url + (path or f"/traces?trace={trace or newest_trace(context, url)}"))
+    if path is None:
+        path = f"/traces?trace={args.trace or newest_trace(context, url)}"
+    page.goto(url + path.format(slo=args.slo))
     page.wait_for_function("!document.getElementById('first-view')", timeout=30_000)
     page.wait_for_selector(ready, timeout=30_000)
     page.wait_for_load_state("networkidle")
     page.evaluate("document.fonts.ready")
-    page.screenshot(path=target, full_page=name != "traces")
+    page.screenshot(path=target, full_page=name not in {"traces", "slo"})
     page.close()
 
 

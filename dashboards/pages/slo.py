@@ -63,6 +63,13 @@ def layout() -> Any:
                     html.Div(waiting_tiles(), id="slo-tiles", className="tiles"),
                     html.Div([_charts(), _rail()], className="split"),
                     card(
+                        "Bad share",
+                        html.Div(waiting(180), id="slo-share-box"),
+                        note=html.Span(
+                            "in the header's time range; dotted: allowed", className="dim"
+                        ),
+                    ),
+                    card(
                         "Groups",
                         html.Div(waiting(120), id="slo-groups"),
                         note=html.Div(
@@ -110,11 +117,6 @@ def _charts() -> Any:
                 note=html.Nav(id="slo-spans", className="segments", **aria(label="Shown part")),
             ),
             card("Burn rate by window", html.Div(waiting(150), id="slo-tiers")),
-            card(
-                "Bad share",
-                html.Div(waiting(180), id="slo-share-box"),
-                note=html.Span("in the header's time range; dotted: allowed", className="dim"),
-            ),
         ],
         className="stack",
     )

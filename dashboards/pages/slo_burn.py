@@ -198,7 +198,11 @@ def _traces(traces: Sequence[str], search: str) -> Any:
         return None
     kept = with_search(search, **dict.fromkeys(("name", "group", "span", "sort", "page", "find")))
     links = [
-        dcc.Link(html.Code(trace[:8]), href="/traces" + with_search(kept, trace=trace), title=trace)
+        dcc.Link(
+            html.Code(f"…{trace[-8:]}"),
+            href="/traces" + with_search(kept, trace=trace),
+            title=trace,
+        )
         for trace in traces
     ]
     return html.P([html.Span("Newest traces ", className="dim"), *_spaced(links)])

@@ -22,10 +22,11 @@ from dashboards.verdict_words import (
     forecast_words,
     leading,
     reached,
+    steady_tier,
     target,
 )
 from dashboards.wording import UNKNOWN, burn, dollars, percent
-from slo.verdict import TierVerdict, Verdict
+from slo.verdict import Verdict
 
 SHOWN = 50
 
@@ -74,7 +75,7 @@ def table(verdicts: Sequence[Verdict], chosen: Verdict, view: SloView, search: s
     """Show one page of groups; a click on a row shows that group."""
     rows = rows_of(verdicts, view)
     names = list(next((v.group for v in verdicts if v.group), {}))
-    tier = _shown_tier(chosen)
+    tier = steady_tier(chosen)
     columns = [
         ("group", " · ".join(names).replace("_", " ").capitalize() or "Group", ""),
         ("target", "Target", "num wide"),
@@ -178,14 +179,8 @@ def _pager(rows: Rows, view: SloView, search: str) -> Any:
     return html.Div([html.Span(said, className="dim"), *links], className="pager")
 
 
-def _shown_tier(verdict: Verdict) -> TierVerdict | None:
-    """Pick the tier of an hour or so; the burn of five minutes jumps about."""
-    by_length = sorted(verdict.tiers, key=lambda tier: tier.long)
-    return next((t for t in by_length if t.name != "outage"), by_length[0] if by_length else None)
-
-
 def _pace(verdict: Verdict) -> float | None:
-    tier = _shown_tier(verdict)
+    tier = steady_tier(verdict)
     return tier.long_burn if tier else None
 
 

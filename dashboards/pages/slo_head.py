@@ -21,6 +21,7 @@ from dashboards.verdict_words import (
     fits,
     reached,
     state_words,
+    steady_tier,
     target,
     unit_of,
 )
@@ -28,7 +29,7 @@ from dashboards.wording import UNKNOWN, burn, count, moment, percent, span
 from slo.model import Slo
 from slo.sentence import in_words, sentence
 from slo.spending.model import CostSlo
-from slo.verdict import CostVerdict, State, TierVerdict, Verdict
+from slo.verdict import CostVerdict, State, Verdict
 
 _DAYS = timedelta(days=3)
 _OF_PEOPLE = ("team", "owner", "service")  # shown first
@@ -71,7 +72,6 @@ def head(slo: Slo | CostSlo | None, verdict: Verdict, back: str) -> list[Any]:
 def tiles(verdict: Verdict) -> list[Any]:
     """Sum a budget up in six numbers."""
     left = verdict.budget_remaining
-    fastest = min(verdict.tiers, key=lambda tier: tier.long, default=None)
     return [
         tile("Budget left", percent(left), fits(verdict), _tone_of(left)),
         tile(
@@ -80,7 +80,7 @@ def tiles(verdict: Verdict) -> list[Any]:
             f"target {target(verdict).replace('.00', '')} over {in_words(verdict.window)}",
         ),
         tile("Budget spent", *_when(verdict)),
-        _pace(verdict, fastest),
+        _pace(verdict),
         _bad(verdict) if verdict.cost is None else _units(verdict.cost),
         tile(
             "Heard",
@@ -133,10 +133,10 @@ def _soon(at: datetime | None, now: datetime) -> str:
     return f"{at.astimezone(UTC):%d %b}" if at - now > _DAYS else moment(at, now)
 
 
-def _pace(verdict: Verdict, fastest: TierVerdict | None) -> Any:
-    """Show the burn over the shortest alert window; burning tiers are named."""
+def _pace(verdict: Verdict) -> Any:
+    """Show the burn of the first tier that burns, or of the steady one."""
     burning = [tier for tier in verdict.tiers if tier.burning]
-    shown = burning[0] if burning else fastest
+    shown = burning[0] if burning else steady_tier(verdict)
     if shown is None:
         return tile("Burn rate", UNKNOWN, "no tiers")
     if shown.long_burn is None:

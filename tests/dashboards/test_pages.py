@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -201,6 +202,31 @@ def test_dragging_across_a_chart_chooses_a_time_range_and_a_double_click_ends_it
     )
     visit.page.dblclick("#overview-traffic > svg")
     visit.until("!location.search.includes('from=')")
+
+
+def test_a_step_that_has_only_begun_does_not_set_the_axis(visit: Visit) -> None:
+    visit.open("/")
+    hour = 3_600_000
+    chart = {
+        "title": "Spend", "start": 0, "end": 3 * hour + 60_000, "unit": "dollars", "step": hour,
+        "at": [n * hour for n in range(4)], "bands": [], "marks": [], "guide": [], "says": "",
+        "series": [{"name": "idle", "colour": "idle", "kind": "bars", "y": [9, 8, 10, 900]}],
+    }  # fmt: skip
+    visit.page.evaluate(
+        """text => {
+            const host = document.createElement("div");
+            Object.assign(host, { className: "chart", id: "drawn" });
+            host.style.cssText = "width: 600px; height: 200px";
+            host.dataset.chart = text;
+            document.querySelector("main").append(host);
+        }""",
+        json.dumps(chart),
+    )
+    visit.see("#drawn .chart-bars")
+    ticks = visit.page.locator("#drawn .chart-tick").all_inner_texts()
+
+    assert "$10" in ticks
+    assert not any(tick.startswith("$100") for tick in ticks)
 
 
 def test_a_chart_redraws_when_its_place_changes(visit: Visit) -> None:
