@@ -97,7 +97,7 @@ def _bad(verdict: Verdict) -> Any:
         f"Bad {unit_of(verdict)}",
         amount(verdict, verdict.bad) if verdict.total else UNKNOWN,
         f"of {amount(verdict, verdict.total)}; {amount(verdict, allowed)} allowed"
-        + (f"; {row} in a row now" if row > 1 else ""),
+        + (f"; {row} in a row" if row > 1 else ""),
     )
 
 
