@@ -13,6 +13,7 @@ from slo.composite import Composite, Kind, Part
 from slo.fields import Report
 from slo.located import Located
 from slo.model import Slo
+from slo.slice_document import weighs
 from slo.weight import Weight
 
 
@@ -70,6 +71,10 @@ def _resolved(
     weight = slo.weight
     if weight is None and written.kind is Kind.ALL:
         weight = weights[0]
+    if slo.slices is not None and weight is not None:
+        at = document.get("slices") or document
+        report.problem(f"slo {slo.name!r}", at, weighs("the weight of its components"))
+        return None
     return replace(
         slo, composite=composite, eligible=composite.eligible, good=composite.good, weight=weight
     )

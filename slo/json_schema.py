@@ -58,7 +58,7 @@ def schema() -> Schema:
         }}, {"required": ["objective"], "properties": {"objective": {"type": "number"}}}),
         _where("slices", {"properties": {
             "weight": {"type": "null"},
-            "composite": {"type": "null"},
+            "composite": {"properties": {"sum": {"type": "null"}}},
         }}, {})],
     }  # fmt: skip
 

@@ -9,6 +9,11 @@ from slo.prometheus.sli import PrometheusSli, Queries
 from slo.slices import Slices, make_slices
 
 
+def weighs(what: str) -> str:
+    """Say why requests that weigh more or less than one have no slices."""
+    return f"slices are judged by requests that each count as one: leave {what} out"
+
+
 def read_slices(fields: Fields, prometheus: PrometheusSli | None) -> Slices | None:
     """Read `slices`; None: the SLO counts requests, or the field has problems."""
     at = fields.mapping("slices")
@@ -26,11 +31,10 @@ def read_slices(fields: Fields, prometheus: PrometheusSli | None) -> Slices | No
     except BadInput as error:
         fields.bad(at, f"slices: {error}")
         return None
-    for other in ("weight", "composite"):
-        if fields.at.get(other) is not None:
-            fields.bad(
-                at, f"slices are judged by requests that each count as one: leave {other} out"
-            )
+    composite = fields.at.get("composite")
+    is_sum = composite is not None and composite.get("sum") is not None
+    if is_sum or fields.at.get("weight") is not None:
+        fields.bad(at, weighs("a sum of SLOs" if is_sum else "its weight"))
     events = prometheus.events if prometheus is not None else None
     if isinstance(events, Queries) and length % events.resolution:
         fields.bad(

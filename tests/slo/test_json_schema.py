@@ -62,6 +62,7 @@ VALID = (
     [FACTS, MINIMAL, MINIMAL | {"tiers": "classic"}, COST, CHEAP]
     + [MINIMAL | {"prometheus": shape, "group_by": ["any"]} for shape in SHAPES]
     + [MINIMAL | each for each in WEIGHED]
+    + [MINIMAL | {"composite": {"all": ["a"]}, "slices": {"length": "10s", "good": 100}}]
     + [MINIMAL | {"prometheus": shape, "slices": {"length": "5m", "good": 99}} for shape in SHAPES]
 )
 
@@ -149,7 +150,7 @@ def test_what_the_reader_takes_is_valid(document: dict[str, Any]) -> None:
         {"composite": {"all": ["a"], "sum": {"a": 1}}}, {"composite": {"most": ["a"]}},
         {"prometheus": {"gauge": "up"}, "weight": "completion_tokens"},
         {"slices": {"length": "1m", "good": 99}, "weight": "completion_tokens"},
-        {"slices": {"length": "1m", "good": 99}, "composite": {"all": ["a"]}},
+        {"slices": {"length": "1m", "good": 99}, "composite": {"sum": {"a": 1}}},
         {"slices": "1m"}, {"slices": {"length": "1m"}}, {"slices": {"good": 99}},
         {"slices": {"length": "1m", "good": 101}}, {"slices": {"length": "1m", "good": 0}},
         {"slices": {"length": 60, "good": 99}}, {"slices": {"length": "1m", "good": "99"}},

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from base.clock import ManualClock
 from base.errors import BadInput
+from slo.api import SlicesBody, body_of
 from slo.budget import Count
 from slo.calendar import read_calendar
 from slo.counts import SloCounts
 from slo.evaluator import Evaluator, windows_of
 from slo.exclusion import Excluded
+from slo.fields import Report
 from slo.model import Slo
 from slo.parse import parse_clauses
 from slo.series import read_series
@@ -30,6 +32,7 @@ from slo.window_counts import GroupCounts, count_windows
 from store.engine import Engine
 from tests.slo.conftest import empty
 from tests.slo.made_facts import EPOCH, alive, dirty, fact, put
+from tests.slo.made_slos import read_slos
 from tests.slo.sliced import Sliced, count_slices, judge_slices, of_slices
 from tests.slo.test_counts import ALL, PAIRS, TTFT, keep, random_facts
 
@@ -44,7 +47,15 @@ JUDGED = (
     of_slices(PAIRS, 5 * MINUTE, "50", name="five"),
     of_slices(TTFT, 12 * MINUTE, "60", name="twelve"),
     of_slices(ALL, HOUR, "70", name="hour"),
-)
+    read_slos(
+        [
+            {"name": "whole", "composite": {"all": ["first", "pace"]}, "group_by": ["tenant"],
+             "slices": {"length": "2m", "good": 55.5}},
+            {"name": "first", "good": "ttft_ms <= 2000"},
+            {"name": "pace", "eligible": "model = 'a'", "good": "tpot_ms <= 50"},
+        ]
+    )[0],
+)  # fmt: skip
 WINDOWS = [HOUR, 6 * HOUR, 3 * DAY, 30 * DAY]
 DAYS = (0, 1, 2, 16, 29, 30)
 """Days with requests: counting costs the same for each, however few there are."""
@@ -413,6 +424,40 @@ def test_every_length_fits_in_the_buckets_of_the_count_tables() -> None:
     assert [int(each.total_seconds()) for each in LENGTHS] == others
 
 
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        (
+            {"weight": "completion_tokens"},
+            "line 10: slices are judged by requests that each count as",
+        ),
+        ({"composite": {"sum": {"a": 1}}}, "leave a sum of SLOs out"),
+        ({"composite": {"all": ["a"]}}, "leave the weight of its components out"),
+    ],
+)
+def test_what_weighs_has_no_slices(fields: dict[str, Any], says: str) -> None:
+    report = Report()
+    component = {"name": "a", "weight": "coalesce(completion_tokens, 9)"}
+    found = read_slos(
+        [{"name": "x", "slices": {"length": "1m", "good": 9}} | fields, component], report
+    )
+
+    assert [slo.name for slo in found] == ["a"]
+    assert says in report.problems[0]
+
+
+def test_an_override_of_slices_has_tiers_of_whole_slices() -> None:
+    (slo,) = read_slos(
+        [{"name": "x", "window": "30d", "slices": {"length": "10m", "good": 99},
+          "group_by": ["tenant"],
+          "overrides": [{"match": {"tenant": "acme"}, "objective": 99.9}]}]
+    )  # fmt: skip
+
+    theirs = slo.for_group(("acme",))
+    assert theirs.slices == slo.slices
+    assert theirs.tiers == derive(0.999, 30 * DAY, 3, timedelta(minutes=10))
+
+
 def test_slices_are_another_definition_and_requests_keep_theirs() -> None:
     assert TTFT.definition == "86a24701d9735794"
     assert len({TTFT.definition, *(slo.definition for slo in JUDGED)}) == len(JUDGED) + 1
@@ -467,6 +512,9 @@ def test_a_verdict_counts_the_slices_that_are_over_and_says_so(engine: Engine) -
     assert verdict.state is State.BURNING
     assert verdict.causes is not None
     assert verdict.causes.since == EPOCH + timedelta(minutes=50)
+    body = body_of(verdict)
+    assert (body.unit, body.requests) == ("slices", None)
+    assert body.slices == SlicesBody(length="1m", good=0.9)
 
 
 def test_silence_is_judged_up_to_now_and_coverage_up_to_the_last_slice(engine: Engine) -> None:
