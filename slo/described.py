@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from base.durations import format_duration
@@ -58,10 +58,24 @@ def _describe_cost(slo: CostSlo) -> dict[str, str]:
         "description": slo.description,
     }
     said |= {f"good.{clause.name}": write(clause.expression) for clause in slo.good}
-    said |= {f"tiers.{tier.name}": _tier(tier).rpartition(",")[0] for tier in slo.tiers}
+    said |= _cost_tiers(slo.tiers)
     said |= {f"labels.{name}": value for name, value in slo.labels.items()}
     said |= {f"annotations.{name}": value for name, value in slo.annotations.items()}
+    said["overrides"] = "; ".join(map(str, slo.overrides))  # their order counts
+    for override in slo.overrides:
+        own = {
+            "cost.at_most_usd": f"{usd(override.at_most):.15g}",
+            "cost.min_overspend_usd": f"{usd(override.min_overspend):.15g}",
+            **_cost_tiers(override.tiers),
+            **{f"labels.{name}": value for name, value in override.labels.items()},
+            **{f"annotations.{name}": value for name, value in override.annotations.items()},
+        }
+        said |= {f"overrides[{override}].{path}": text for path, text in own.items()}
     return {path: text for path, text in said.items() if text}
+
+
+def _cost_tiers(tiers: Sequence[Tier]) -> dict[str, str]:
+    return {f"tiers.{tier.name}": _tier(tier).rpartition(",")[0] for tier in tiers}
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

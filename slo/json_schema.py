@@ -53,9 +53,16 @@ def schema() -> Schema:
             "weight": {"type": "null"},
             "composite": {"type": "null"},
             "slices": {"type": "null"},
-            "overrides": {"type": "null"},
+            "overrides": {"items": {"properties": {
+                "objective": {"type": "null"},
+                "min_bad": {"type": "null"},
+                "tiers": {"not": {"const": "classic"}},
+            }}},
             "tiers": {"not": {"const": "classic"}},
-        }}, {"required": ["objective"], "properties": {"objective": {"type": "number"}}}),
+        }}, {"required": ["objective"], "properties": {
+            "objective": {"type": "number"},
+            "overrides": {"items": {"properties": {"cost": {"type": "null"}}}},
+        }}),
         _where("slices", {"properties": {
             "weight": {"type": "null"},
             "composite": {"properties": {"sum": {"type": "null"}}},
@@ -126,6 +133,14 @@ def _override() -> Schema:
                 "additionalProperties": {"anyOf": [value, _list(value) | {"minItems": 1}]},
             },
             "objective": _optional(_objective()),
+            "cost": _optional({
+                "type": "object", "additionalProperties": False,
+                "description": "Another price; left out: the SLO's.",
+                "properties": {
+                    "at_most_usd": _optional(_price()),
+                    "min_overspend_usd": _optional(_least()),
+                },
+            }),
             "min_bad": _optional(_whole("Bad requests that a tier's long window must hold.")),
             "tiers": _optional(_tiers("Alert tiers; left out: the SLO's.")),
             "labels": _optional(_texts("Added to the SLO's.")),
@@ -140,18 +155,28 @@ def _where(field: str, then: Schema, otherwise: Schema) -> Schema:
     return {"if": given, "then": then, "else": otherwise}
 
 
+def _price() -> Schema:
+    return {
+        "type": "number", "exclusiveMinimum": 0, "maximum": 10**6,
+        "description": "Dollars that a unit may cost.",
+    }  # fmt: skip
+
+
+def _least() -> Schema:
+    return {
+        "type": "number", "minimum": 0, "maximum": 10**6,
+        "description": "Overspend that a tier's long window must hold.",
+    }  # fmt: skip
+
+
 def _cost() -> Schema:
-    least = {"type": "number", "minimum": 0, "maximum": 10**6}
     return {
         "type": "object",
         "description": "What a unit of work may cost, in place of an objective.",
         "required": ["at_most_usd", "per"],
         "additionalProperties": False,
         "properties": {
-            "at_most_usd": {
-                "type": "number", "exclusiveMinimum": 0, "maximum": 10**6,
-                "description": "Dollars that a unit may cost.",
-            },
+            "at_most_usd": _price(),
             "per": {
                 "type": "string", "enum": [each.value for each in Per],
                 "description": "What a unit is.",
@@ -160,9 +185,7 @@ def _cost() -> Schema:
                 "type": "string", "enum": [*(each.value for each in Idle), ""], "default": "apart",
                 "description": "Idle GPUs and overhead: apart, or shared by use.",
             }),
-            "min_overspend_usd": _optional(least | {
-                "default": 1, "description": "Overspend that a tier's long window must hold.",
-            }),
+            "min_overspend_usd": _optional(_least() | {"default": 1}),
         },
     }  # fmt: skip
 

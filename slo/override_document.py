@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 from slo.checks import check_classic, check_objective
 from slo.fields import Fields, Report
 from slo.located import Located
-from slo.overrides import Override
+from slo.overrides import Matching, Override
 from slo.slices import Slices
 from slo.tier_document import read_min_bad, read_tiers
 from slo.tiers import Tier, can_fire, classic, derive, max_burn
 
+_Kind = TypeVar("_Kind", bound=Matching)
 _SETTINGS = ("objective", "tiers", "min_bad", "labels", "annotations")
 
 
@@ -39,19 +41,26 @@ def read_overrides(
         override = _override(each, fields, group_by, objective, window, min_bad, slices)
         if override is None:
             continue
-        before = next(((other, at) for other, at in found if other.covers(override)), None)
-        if before is None:
-            found.append((override, item))
-        elif override.covers(before[0]):
-            each.bad(item, f"{override} is matched by the one in line {before[1].line} already: "
-                     "remove one of the two")  # fmt: skip
-        else:
-            each.bad(
-                item,
-                f"it can never hold: the first that matches does, and the one in line "
-                f"{before[1].line} matches all that {override} matches; write the narrower first",
-            )
+        add_in_order(each, override, item, found)
     return tuple(override for override, _ in found)
+
+
+def add_in_order(
+    each: Fields, override: _Kind, item: Located, found: list[tuple[_Kind, Located]]
+) -> None:
+    """Add an override, or say which one before it already holds for all its groups."""
+    before = next(((other, at) for other, at in found if other.covers(override)), None)
+    if before is None:
+        found.append((override, item))
+    elif override.covers(before[0]):
+        each.bad(item, f"{override} is matched by the one in line {before[1].line} already: "
+                 "remove one of the two")  # fmt: skip
+    else:
+        each.bad(
+            item,
+            f"it can never hold: the first that matches does, and the one in line "
+            f"{before[1].line} matches all that {override} matches; write the narrower first",
+        )
 
 
 def _override(
@@ -67,7 +76,9 @@ def _override(
     if not isinstance(each.at.data, dict):
         each.bad(each.at, "an override is a mapping: {match: {tenant: acme}, objective: 99.9}")
         return None
-    match = _match(each, group_by)
+    match = read_match(each, group_by)
+    if (price := each.take("cost")) is not None:
+        each.bad(price, "cost: the SLO has an objective and is not about cost")
     stated = each.take("objective")
     percent = each.number("objective")
     own = objective
@@ -89,7 +100,8 @@ def _override(
     return Override(match, own, tiers, labels, annotations, stated is not None)
 
 
-def _match(each: Fields, group_by: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def read_match(each: Fields, group_by: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Read which groups are meant, by members that the SLO is grouped by."""
     at = each.mapping("match", required=True)
     if at is None:
         return ()

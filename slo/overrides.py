@@ -13,20 +13,10 @@ Group = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Override:
-    """What holds for groups with these members, in place of what the SLO says.
-
-    `match` names members in the order of `group_by`, each with the values that are meant.
-    `objective` and `tiers` are complete; `states_objective` says whether the document writes the
-    first or leaves it to the SLO. `labels` and `annotations` are added to the SLO's.
-    """
+class Matching:
+    """Groups with these members: `match` names some, in the order of `group_by`, with values."""
 
     match: tuple[tuple[str, tuple[str, ...]], ...]
-    objective: float
-    tiers: tuple[Tier, ...]
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    states_objective: bool = True
 
     def __str__(self) -> str:
         return ", ".join(
@@ -34,16 +24,31 @@ class Override:
             for name, values in self.match
         )
 
-    def covers(self, other: Override) -> bool:
+    def covers(self, other: Matching) -> bool:
         """Say whether this one matches every group that the other matches."""
         meant = dict(other.match)
         return all(name in meant and set(meant[name]) <= set(values) for name, values in self.match)
 
 
+@dataclass(frozen=True, slots=True)
+class Override(Matching):
+    """What holds for groups with these members, in place of what the SLO says.
+
+    `objective` and `tiers` are complete; `states_objective` says whether the document writes the
+    first or leaves it to the SLO. `labels` and `annotations` are added to the SLO's.
+    """
+
+    objective: float
+    tiers: tuple[Tier, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    states_objective: bool = True
+
+
 class Chooser:
     """Finds the override that holds for a group: the first that matches."""
 
-    def __init__(self, group_by: Sequence[str], overrides: Sequence[Override]) -> None:
+    def __init__(self, group_by: Sequence[str], overrides: Sequence[Matching]) -> None:
         self._rest: list[tuple[tuple[int, frozenset[str]], ...]] = []
         # By place and value of an override's first member, so that few are looked at.
         self._first: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))

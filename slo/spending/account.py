@@ -64,7 +64,9 @@ def accounts(slo: CostSlo, since: datetime, cell: Cell) -> dict[Group, Account]:
         else spent_apart(cell)
     )
     return {
-        group: account(slo, since, spent.get(group, 0), cell.counted.get(group, NOTHING))
+        group: account(
+            slo.for_group(group), since, spent.get(group, 0), cell.counted.get(group, NOTHING)
+        )
         for group in sorted({*spent, *cell.counted})
     }
 

@@ -9,8 +9,9 @@ from slo.checks import DEFAULT_WINDOW, check_name, check_window, read_group_by
 from slo.fields import Fields, Report
 from slo.located import Located
 from slo.native import calendars_of, expression_of, good_of
+from slo.override_document import add_in_order, read_match
 from slo.parse import parse_filter
-from slo.spending.model import PICO, CostSlo, Idle, Per
+from slo.spending.model import PICO, CostOverride, CostSlo, Idle, Per
 from slo.spending.tiers import derive
 from slo.tier_document import read_tier
 from slo.tiers import Tier
@@ -18,10 +19,10 @@ from slo.tiers import Tier
 _MINUTE = timedelta(minutes=1)
 _MOST_USD = 10**6
 _OF_A_TASK = frozenset({"tenant", "user_id", "feature", "app_version", "priority"})
+_OVERRIDDEN = ("cost", "tiers", "labels", "annotations")
 _MEANINGLESS = {
     "objective": "an SLO is about a share of requests or about cost: leave objective out",
     "min_bad": "spending is not counted in bad requests: write cost.min_overspend_usd",
-    "overrides": "write an SLO for each price, whose eligible names the groups",
     "prometheus": "cost is of requests seen here: leave prometheus out",
     "weight": "a request weighs what it costs: leave weight out",
     "slices": "a slice of time has no price: leave slices out",
@@ -64,6 +65,11 @@ def read_cost_slo(document: Located, report: Report) -> CostSlo | None:
     description = fields.text("description") or ""
     labels, annotations = fields.texts("labels"), fields.texts("annotations")
     tiers = _tiers(fields, window)
+    is_sound = len(report.problems) == before and at_most is not None
+    overrides = _overrides(
+        fields, group_by, window, (at_most or 0, PICO if least is None else least), tiers,
+        is_sound=is_sound,
+    )  # fmt: skip
     fields.refuse_unknown()
     if len(report.problems) > before or at_most is None or per is None:
         return None
@@ -83,15 +89,79 @@ def read_cost_slo(document: Located, report: Report) -> CostSlo | None:
         annotations=annotations,
         source=f"{document.file}:{document.line}",
         calendars=calendars,
+        overrides=overrides,
     )
 
 
-def _target(fields: Fields) -> tuple[int | None, Per | None, Idle, int | None]:
-    at_most = _dollars(fields, "at_most_usd", required=True)
+def _overrides(
+    fields: Fields,
+    group_by: tuple[str, ...],
+    window: timedelta,
+    theirs: tuple[int, int],
+    tiers: tuple[Tier, ...],
+    *,
+    is_sound: bool,
+) -> tuple[CostOverride, ...]:
+    """Read another price, or other tiers, for some groups; what is left out is the SLO's."""
+    found: list[tuple[CostOverride, Located]] = []
+    for number, item in enumerate(fields.items("overrides"), 1):
+        if not is_sound:  # they are not looked into
+            return ()
+        each = Fields(item, f"{fields.what} override {number}", fields.report)
+        override = _override(each, group_by, window, theirs, tiers)
+        if override is not None:
+            add_in_order(each, override, item, found)
+    return tuple(override for override, _ in found)
+
+
+def _override(
+    each: Fields,
+    group_by: tuple[str, ...],
+    window: timedelta,
+    theirs: tuple[int, int],
+    tiers: tuple[Tier, ...],
+) -> CostOverride | None:
+    before = len(each.report.problems)
+    if not isinstance(each.at.data, dict):
+        each.bad(
+            each.at, "an override is a mapping: {match: {tenant: acme}, cost: {at_most_usd: 1}}"
+        )
+        return None
+    match = read_match(each, group_by)
+    for key in ("objective", "min_bad"):
+        if (at := each.take(key)) is not None:
+            each.bad(at, f"{key} beside cost: {_MEANINGLESS[key]}")
+    at_most, least = theirs
+    target = each.mapping("cost")
+    if target is not None:
+        own = Fields(target, each.what, each.report)
+        at_most = _price(own) or at_most
+        stated = _dollars(own, "min_overspend_usd")
+        least = least if stated is None else stated
+        own.refuse_unknown()
+    if each.at.get("tiers") is not None:
+        tiers = _tiers(each, window)
+    each.take("tiers")
+    labels, annotations = each.texts("labels"), each.texts("annotations")
+    each.refuse_unknown()
+    if all(each.at.get(name) is None for name in _OVERRIDDEN):
+        each.bad(each.at, f"it changes nothing: give it one of {', '.join(_OVERRIDDEN)}")
+    if len(each.report.problems) > before:
+        return None
+    return CostOverride(match, at_most, least, tiers, labels, annotations)
+
+
+def _price(fields: Fields, *, required: bool = False) -> int | None:
+    at_most = _dollars(fields, "at_most_usd", required=required)
     if at_most == 0:
         fields.bad(
             fields.at, "at_most_usd 0 would be spent by anything: write what a unit may cost"
         )
+    return at_most
+
+
+def _target(fields: Fields) -> tuple[int | None, Per | None, Idle, int | None]:
+    at_most = _price(fields, required=True)
     per = fields.text("per", required=True)
     idle = fields.text("idle") or Idle.APART.value
     least = _dollars(fields, "min_overspend_usd")

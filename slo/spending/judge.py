@@ -83,7 +83,7 @@ class CostJudge:
             return []
         at = floor_to(now, EVERY)
         at, sums = self._remembered(slos, at) if is_tick else (at, self._read(slos, at, None))
-        lengths = {length for slo in slos for length in windows_of(slo)}
+        lengths = {length for slo in slos for length in windows_of_all(slo)}
         layers = read_layers(self._engine, lengths, now)
         return [
             verdict
@@ -115,7 +115,7 @@ class CostJudge:
         starts: dict[str, set[datetime]] = {}
         for slo in slos:
             wanted = starts.setdefault(slo.counted, set())
-            wanted |= {start_of(length, at) for length in windows_of(slo)}
+            wanted |= {start_of(length, at) for length in windows_of_all(slo)}
             wanted |= {calendar.bounds(at)[0] for calendar in slo.calendars}
         with self._lock:
             for slo in slos:
@@ -138,7 +138,7 @@ class CostJudge:
     ) -> list[Verdict]:
         found: dict[timedelta, dict[Group, Account]] = {}
         unread: set[timedelta] = set()
-        for length in windows_of(slo):
+        for length in windows_of_all(slo):
             start = start_of(length, at)
             cell = sums.cells[start]
             if cell is None:
@@ -152,7 +152,9 @@ class CostJudge:
             by_period[start] = None if cell is None else accounts(slo, start, cell)
             groups |= set(by_period[start] or ())
         return [
-            self._verdict(slo, group, found, unread, by_period, sums.since, layer, at, now)
+            self._verdict(
+                slo.for_group(group), group, found, unread, by_period, sums.since, layer, at, now
+            )
             for group in sorted(groups) or [()]
         ]
 
@@ -168,7 +170,9 @@ class CostJudge:
         at: datetime,
         now: datetime,
     ) -> Verdict:
-        mine = {length: each[group] for length, each in found.items() if group in each}
+        lengths = windows_of(slo)
+        mine = {length: found[length][group] for length in lengths if group in found[length]}
+        unread = unread & set(lengths)
         whole = mine.get(slo.window) or _nothing(slo, at)
         heard = _heard(slo, layer, self._settings) | dict.fromkeys(unread, 0.0)
         floor = self._settings.coverage_floor
@@ -270,8 +274,13 @@ class _Reader:
         return found
 
 
+def windows_of_all(slo: CostSlo) -> list[timedelta]:
+    """Name every window that an SLO and its overrides need, shortest first."""
+    return sorted({length for own in slo.variants for length in windows_of(own)})
+
+
 def windows_of(slo: CostSlo) -> list[timedelta]:
-    """Name every window an SLO needs, shortest first."""
+    """Name every window an SLO needs, shortest first; its overrides have their own."""
     tiers = {length for tier in slo.tiers for length in (tier.long, tier.short)}
     return sorted({slo.window, *tiers, *(length for length in SHOWN if length <= slo.window)})
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property
 
 from slo.calendar import Calendar
 from slo.compile import is_true, to_sql
 from slo.expression import Expression
+from slo.overrides import Chooser, Group, Matching
 from slo.parse import Clause
 from slo.tiers import Tier
 
@@ -41,12 +43,24 @@ class Ask:
     condition: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CostOverride(Matching):
+    """What holds for groups with these members: whole, but for texts added to the SLO's."""
+
+    at_most: int
+    min_overspend: int
+    tiers: tuple[Tier, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class CostSlo:
     """What a unit may cost at most, in pico-dollars, judged per group.
 
     `eligible` says whose spending counts (None: everybody's); a request is good when every clause
     of `good` is true. A tier burns from an overspend of `min_overspend` in its long window on.
+    Ask `for_group` before judging a group: the first of `overrides` that matches it holds.
     """
 
     name: str
@@ -64,6 +78,35 @@ class CostSlo:
     annotations: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     calendars: tuple[Calendar, ...] = ()
+    overrides: tuple[CostOverride, ...] = ()
+
+    @cached_property
+    def variants(self) -> tuple[CostSlo, ...]:
+        """The SLO as it is for groups that no override matches, then for those of each override."""
+        alone = replace(self, overrides=())
+        return (
+            alone,
+            *(
+                replace(
+                    alone,
+                    at_most=each.at_most,
+                    min_overspend=each.min_overspend,
+                    tiers=each.tiers,
+                    labels={**self.labels, **each.labels},
+                    annotations={**self.annotations, **each.annotations},
+                )
+                for each in self.overrides
+            ),
+        )
+
+    def for_group(self, group: Group) -> CostSlo:
+        """Return the SLO as it is for one group, without overrides."""
+        number = self._chooser.of(group)
+        return self.variants[0 if number is None else number + 1]
+
+    @cached_property
+    def _chooser(self) -> Chooser:
+        return Chooser(self.group_by, self.overrides)
 
     @property
     def ask(self) -> Ask:

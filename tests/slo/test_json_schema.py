@@ -50,6 +50,8 @@ COST: dict[str, Any] = {
     "cost": {"at_most_usd": 0.004, "per": "good_request", "idle": "shared",
              "min_overspend_usd": 0.5},
     "tiers": [TIER | {"severity": "ticket"}], "calendar": "month", "eligible": "route = '/v1'",
+    "overrides": [{"match": {"tenant": "a"}, "cost": {"at_most_usd": 1, "min_overspend_usd": 0},
+                   "tiers": [TIER], "labels": {"a": "b"}}],
 }  # fmt: skip
 CHEAP = {"kind": "slo", "name": "chat-cost", "cost": {"at_most_usd": 2, "per": "task"}}
 WEIGHED: list[dict[str, Any]] = [
@@ -180,6 +182,11 @@ def test_what_is_wrong_in_its_shape_is_refused_by_both(change: dict[str, Any]) -
         {"cost": {"at_most_usd": 1, "per": "smile"}},
         {"cost": {"at_most_usd": 1, "per": "task", "idle": "mine"}},
         {"cost": {"at_most_usd": 1, "per": "task", "colour": "red"}},
+        {"overrides": [{"match": {"tenant": "a"}, "objective": 9}], "group_by": ["tenant"]},
+        {"overrides": [{"match": {"tenant": "a"}, "cost": {"per": "request"}}],
+         "group_by": ["tenant"]},
+        {"overrides": [{"match": {"tenant": "a"}, "cost": {"at_most_usd": 0}}],
+         "group_by": ["tenant"]},
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_of_a_cost_is_refused_by_both(change: dict[str, Any]) -> None:

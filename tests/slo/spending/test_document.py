@@ -104,6 +104,12 @@ def test_money_is_what_is_written(tmp_path: Path) -> None:
         (DOCUMENT + "  idle: mine\n", "idle 'mine' is neither apart nor shared"),
         (DOCUMENT + "  currency: EUR\n", "unknown field 'currency'"),
         (DOCUMENT.replace("good_request", "task"), "group_by route: the requests of a task may go"),
+        (DOCUMENT + "overrides: [{match: {tenant: a}}]\n",
+         "it changes nothing: give it one of cost, tiers, labels, annotations"),
+        (DOCUMENT + "overrides: [{match: {model: a}, cost: {at_most_usd: 1}}]\n",
+         "the SLO is grouped by tenant, route"),
+        (DOCUMENT + "overrides: [{match: {tenant: a}, cost: {at_most_usd: 1}}, "
+         "{match: {tenant: a}, cost: {at_most_usd: 2}}]\n", "remove one of the two"),
         ("kind: slo\nname: a\ncost: 5\n", "cost is not a mapping"),
     ],
 )  # fmt: skip
@@ -112,6 +118,33 @@ def test_what_makes_no_sense_says_what_to_write(tmp_path: Path, text: str, messa
 
     assert found.costs == ()
     assert any(message in problem for problem in found.problems), found.problems
+
+
+def test_some_groups_have_another_price(tmp_path: Path) -> None:
+    found = load(
+        tmp_path,
+        DOCUMENT
+        + """\
+overrides:
+  - match: {tenant: [acme, globex]}
+    cost: {at_most_usd: 0.01, min_overspend_usd: 5}
+    labels: {plan: gold}
+  - match: {route: /v1/embeddings}
+    tiers: [{name: dear, severity: ticket, factor: 3, long: 12h, short: 1h}]
+""",
+    )
+
+    assert found.problems == ()
+    (slo,) = found.costs
+    gold, other = slo.for_group(("acme", "/v1/embeddings")), slo.for_group(("a", "/v1/embeddings"))
+    assert (gold.at_most, gold.min_overspend) == (PICO // 100, 5 * PICO)
+    assert (gold.labels, gold.tiers) == ({"plan": "gold"}, slo.tiers)
+    assert (other.at_most, other.min_overspend) == (slo.at_most, slo.min_overspend)
+    assert [tier.factor for tier in other.tiers] == [3]
+    assert slo.for_group(("a", "b")).at_most == slo.at_most
+    said = describe(slo)
+    assert said["overrides[tenant=acme|globex].cost.at_most_usd"] == "0.01"
+    assert said["overrides"] == "tenant=acme|globex; route=/v1/embeddings"
 
 
 def test_a_factor_below_one_is_a_warning(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from slo.calendar import Calendar, Period
 from slo.evaluator import Evaluator
 from slo.metrics import VerdictGauges
 from slo.settings import SloSettings
-from slo.spending.model import CostSlo, Per
+from slo.spending.model import PICO, CostOverride, CostSlo, Per
 from slo.verdict import State, Verdict
 from store.engine import Engine
 from tests.slo.made_facts import dirty, put
@@ -103,6 +103,22 @@ def test_gauges_show_dollars(engine: Engine) -> None:
         [10 * PRICE, 0.02, 0.002, PRICE]
     )
     assert registry.get_sample_value("tokenweir_slo_objective_ratio", {"slo": "chat-cost"}) is None
+
+
+def test_a_group_with_a_price_of_its_own_has_an_allowance_of_its_own(engine: Engine) -> None:
+    put(engine, [*api_calls(NOW - HOUR, 10), *api_calls(NOW - HOUR, 10, 10, tenant="gold")])
+    gold = CostOverride(
+        (("tenant", ("gold",)),), PICO // 100, PICO, (tier(2, 3 * HOUR, HOUR),), {"plan": "gold"}
+    )
+    slo = cost_slo("0.002", group_by=("tenant",), overrides=(gold,))
+
+    verdicts = by_group(make_judge(engine, slo).evaluate(NOW))
+
+    allowed = {g: v.cost.whole.allowed_usd for g, v in verdicts.items() if v.cost}
+    assert allowed == {("acme",): 0.02, ("gold",): 0.1}
+    assert verdicts["gold",].labels == {"plan": "gold"}
+    assert "3h" in verdicts["gold",].burn
+    assert "3h" not in verdicts["acme",].burn
 
 
 def test_all_requests_are_units_where_it_says_so(engine: Engine) -> None:
