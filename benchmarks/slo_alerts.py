@@ -167,26 +167,29 @@ class Weighed(History):
 
     def __init__(self, good: Ints, bad: Ints, tail: float, rng: np.random.Generator) -> None:
         super().__init__(good, bad, rng)
-        good_w, good_most = _tokens(good.ravel(), tail, rng)
-        bad_w, bad_most = _tokens(bad.ravel(), tail, rng)
+        good_w, good_most, good_sq = _tokens(good.ravel(), tail, rng)
+        bad_w, bad_most, bad_sq = _tokens(bad.ravel(), tail, rng)
         self._weights = [_running(each) for each in (bad_w, good_w + bad_w)]
         self._heaviest = Greatest(np.maximum(good_most, bad_most))
+        self._squares = _running(good_sq + bad_sq, np.float64)
 
     def window(self, length: timedelta, at: Ints) -> Tally:
         first, requests = self._first(length, at), super().window(length, at)
         bad, total = (sums[at + 1] - sums[first] for sums in self._weights)
         heaviest = self._heaviest.between(first, at + 1)
-        return Tally(bad, total, Behind(requests.total, requests.bad, heaviest))
+        squares = self._squares[at + 1] - self._squares[first]
+        return Tally(bad, total, Behind(requests.total, requests.bad, heaviest, squares))
 
 
-def _tokens(counts: Ints, tail: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Draw the tokens of each minute's requests: their sum, and the most that one has."""
+def _tokens(counts: Ints, tail: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+    """Draw the tokens of each minute's requests: their sum, the most that one has, the squares."""
     each = np.minimum(100 * (1 + rng.pareto(tail, int(counts.sum()))), MOST_TOKENS).astype(np.int64)
-    sums, most = np.zeros((2, counts.size), np.int64)
+    sums, most, squares = np.zeros((3, counts.size), np.int64)
     some = np.flatnonzero(counts)
     first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[some])[:-1]))
     sums[some], most[some] = np.add.reduceat(each, first), np.maximum.reduceat(each, first)
-    return sums, most
+    squares[some] = np.add.reduceat(each**2, first)
+    return sums, most, squares
 
 
 def as_counts(tier: Tier, objective: float, history: History, at: Ints) -> Flags:
@@ -198,7 +201,8 @@ def as_counts(tier: Tier, objective: float, history: History, at: Ints) -> Flags
 
 def _alike(tally: Tally) -> Tally:
     assert tally.behind is not None
-    return replace(tally, behind=replace(tally.behind, heaviest=np.ones_like(tally.total)))
+    one = np.ones_like(tally.total)
+    return replace(tally, behind=replace(tally.behind, heaviest=one, squares=one * 0.0))
 
 
 def false_pages_by_tokens(tenants: int, tail: float, rng: np.random.Generator) -> Table:

@@ -28,7 +28,8 @@ class Count:
 class Requests:
     """The requests behind weighted counts; `heaviest` is the weight of the heaviest judged one.
 
-    `unweighed` judged requests have no known weight and are in no sum of weights.
+    `squares` is the sum of their squared weights, which says how uneven they are. `unweighed`
+    judged requests have no known weight and are in no sum of weights.
     """
 
     total: int = 0
@@ -36,6 +37,7 @@ class Requests:
     heaviest: int = 0
     excluded: int = 0
     unweighed: int = 0
+    squares: float = 0.0
 
 
 def allowance(objective: float) -> float:

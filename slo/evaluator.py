@@ -319,8 +319,11 @@ def _tally(slo: Slo, groups: Sequence[GroupCounts], length: timedelta) -> Tally:
     if not slo.is_weighted:
         return Tally(bad, total)
     found = [each.requests.get(length, NO_REQUESTS) for each in groups]
-    behind = np.array([(each.total, each.bad, each.heaviest) for each in found], np.int64)
-    return Tally(bad, total, Behind(*behind.T))
+    requests, failed, heaviest = np.array(
+        [(each.total, each.bad, each.heaviest) for each in found], np.int64
+    ).T
+    squares = np.array([each.squares for each in found], np.float64)
+    return Tally(bad, total, Behind(requests, failed, heaviest, squares))
 
 
 def _complete(slo: Slo, counts: Mapping[timedelta, Count]) -> dict[timedelta, Count]:

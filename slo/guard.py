@@ -13,8 +13,16 @@ weight a <= w adds at most K(at) to the log of the moment generating function, K
 fails or not, and K(at) <= (a / w) K(wt) since K is convex and K(0) = 0; the rest is Chernoff's own
 proof. It also holds where a part of a request is bad, whose function lies below that of all or
 nothing, and where heavy requests fail more often than light ones: healthy is then the mean by
-weight, as the logarithm is concave. So weights speak as W / w requests of equal weight would. How
-often one looks, how many are few and what a run of failures says go by requests.
+weight, as the logarithm is concave. So weights speak as W / w requests of equal weight would.
+
+That is little where one request is most of a window. With S the sum of squared weights, p the
+healthy share and d = B - p W, the chance is also at most exp(-d^2 ln((1 - p) / p) / ((1 - 2 p) S)):
+about its mean, the logarithm of the moment generating function of a request of weight a is at most
+(at)^2 (1 - 2 p) / (4 ln((1 - p) / p)) (M. Kearns and L. Saul, UAI 1998), as long as heavy requests
+fail no more often than light ones. So uneven weights speak as W^2 / S requests would, which is at
+least W / w. The better bound is taken.
+
+How often one looks, how many are few and what a run of failures says go by requests.
 
 Few requests are counted in events and not in minutes: the short window of a sparse group reaches
 back to its newest `FEW` requests, and a run of failures speaks whatever the windows hold.
@@ -75,19 +83,37 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The requests behind weights, for each group or instant, and the heaviest one's weight."""
+    """The requests behind weights, for each group or instant.
+
+    `heaviest` is the weight of the heaviest one, `squares` the sum of the squares of all weights.
+    """
 
     requests: Ints
     bad_requests: Ints
     heaviest: Ints
+    squares: Floats
 
 
 def told_by(tally: Tally, objective: float) -> Floats:
     """Say in nats how little a healthy service explains a window."""
     if tally.behind is None:
         return evidence(tally.bad, tally.total, objective)
-    heaviest = np.maximum(tally.behind.heaviest, 1)
-    return evidence(tally.bad / heaviest, tally.total / heaviest, objective)
+    heaviest = np.maximum(tally.behind.heaviest, 1).astype(np.float64)
+    bad, total = tally.bad / heaviest, tally.total / heaviest
+    squares = tally.behind.squares / heaviest / heaviest
+    return np.maximum(
+        evidence(bad, total, objective), _told_by_squares(bad, total, squares, objective)
+    )
+
+
+def _told_by_squares(bad: Floats, total: Floats, squares: Floats, objective: float) -> Floats:
+    """Bound by the sum of squares; 0 where all weigh the same: the other bound is exact there."""
+    healthy = HEALTHY * allowance(objective)
+    surplus = np.maximum(bad - healthy * total, 0)
+    spread = (1 - 2 * healthy) / np.log((1 - healthy) / healthy)
+    is_uneven = (squares > 0) & (squares < total * (1 - 1e-9))
+    told = surplus**2 / (spread * np.where(is_uneven, squares, 1))
+    return np.asarray(np.where(is_uneven, told, 0), np.float64)
 
 
 def evidence(bad: Ints | Floats, total: Ints | Floats, objective: float) -> Floats:

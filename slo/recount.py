@@ -194,7 +194,7 @@ def _replacing(
 ) -> str:
     table = TABLES[step]
     more = COLUMNS if slos[0].is_weighted else ()
-    nothing = "".join(", toUInt64(0)" for _ in more)
+    nothing = "".join(f", {'toFloat64' if name == 'squares' else 'toUInt64'}(0)" for name in more)
     return f"""
 INSERT INTO {table} (slo, definition, bucket, group, good, bad, excluded, bad_reasons,
   excluded_reasons, tail{"".join(f", {name}" for name in more)}, version, deleted)

@@ -34,6 +34,7 @@ _REQUESTS = (
     "bad_requests UInt64 DEFAULT bad CODEC(ZSTD(1))",
     "excluded_requests UInt64 DEFAULT excluded CODEC(ZSTD(1))",
     "unweighed UInt64 CODEC(ZSTD(1))",
+    "squares Float64 DEFAULT good + bad CODEC(ZSTD(1))",
     "heaviest UInt64 DEFAULT good + bad > 0 CODEC(ZSTD(1))",
 )
 """The requests behind the weights of an SLO that weighs them (`slo.weighed`). Of the others they

@@ -22,9 +22,9 @@ from slo.classify import (
 from slo.model import Slo
 from slo.weight import weight_sql
 
-SUMMED = ("requests", "bad_requests", "excluded_requests", "unweighed")
-"""Columns of count rows that add up: judged requests, the bad ones, the excluded ones, and those of
-the judged ones that have no known weight."""
+SUMMED = ("requests", "bad_requests", "excluded_requests", "unweighed", "squares")
+"""Columns of count rows that add up: judged requests, the bad ones, the excluded ones, those of the
+judged ones that have no known weight, and the squares of the judged ones' weights."""
 HEAVIEST = "heaviest"
 """The column whose greatest counts: the weight of the heaviest judged request."""
 COLUMNS = (*SUMMED, HEAVIEST)
@@ -54,7 +54,7 @@ SELECT number, group, at, {_sum(f"e.1 = {GOOD}")} AS good, {_sum(f"e.1 >= {FIRST
   toUInt64(arrayExists(e -> e.1 >= {FIRST_BAD}, events)) AS bad_requests,
   toUInt64(1 - requests) AS excluded_requests,
   toUInt64(requests = 1 AND arrayExists(e -> e.2 = 0, events)) AS unweighed,
-  good + bad AS heaviest{more}
+  good + bad AS heaviest, toFloat64(heaviest) * toFloat64(heaviest) AS squares{more}
 FROM (
   SELECT at, outcome, outcome_reason{more}, j.1 AS number, j.2 AS group,
     arrayFilter(e -> e.1 != {INELIGIBLE}, j.3) AS events

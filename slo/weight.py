@@ -23,8 +23,8 @@ from slo.expression import (
     columns_of,
 )
 
-HEAVIEST = 10**12
-"""In counted units: a million of such requests still fit in a 64-bit sum."""
+HEAVIEST = 10**9
+"""In counted units, a thousand dollars: a billion of such requests still fit in a 64-bit sum."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ _REQUESTS = {
     "h": ("maxIf", "heaviest"),
     "nx": ("sumIf", "excluded_requests"),
     "u": ("sumIf", "unweighed"),
+    "sq": ("sumIf", "squares"),
 }
 """By the order of `Requests`: short name, how it adds up, column."""
 

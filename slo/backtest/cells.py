@@ -167,6 +167,7 @@ class Cells:
             behind.total[upto] - behind.total[before],
             behind.bad[upto] - behind.bad[before],
             behind.heaviest.between(before, upto),
+            (behind.squares[upto] - behind.squares[before]).astype(np.float64),
         )
 
     def excluded_in(self, end: int, length: int) -> int:
@@ -185,11 +186,15 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The requests behind weights, as running sums, and the heaviest one of each cell."""
+    """The requests behind weights, as running sums, and the heaviest one of each cell.
+
+    `squares` are long doubles: what one heavy request leaves in a running sum must not be lost.
+    """
 
     total: Ints
     bad: Ints
     heaviest: Greatest
+    squares: npt.NDArray[np.longdouble]
 
 
 class Gathered:
@@ -291,8 +296,10 @@ def count_cells(at: Ints, judged: Codes, grid: Grid, weights: Weights = ()) -> C
     good_weight, bad_weight, excluded_weight = (
         _running(np.add.reduceat(each, first, dtype=np.int64)) for each in weights
     )
-    heaviest = np.maximum.reduceat(weights[0] + weights[1], first)
-    behind = Behind(total, bad, Greatest(heaviest))
+    each = weights[0] + weights[1]
+    squares = np.add.reduceat(each.astype(np.longdouble) ** 2, first)
+    squares = np.concatenate((np.zeros(1, np.longdouble), np.cumsum(squares)))
+    behind = Behind(total, bad, Greatest(np.maximum.reduceat(each, first)), squares)
     return Cells(cell[first], bad_weight, good_weight + bad_weight, excluded_weight, runs, behind)
 
 

@@ -27,6 +27,7 @@ class Tally:
     heaviest: int = 0
     excluded_requests: int = 0
     unweighed: int = 0
+    squares: int = 0
     run: int = 0
 
 
@@ -79,6 +80,7 @@ def judge(slo: Slo, each: Mapping[str, Any], tally: Tally) -> None:
     tally.requests += 1
     tally.bad_requests += bool(bad)
     tally.unweighed += None in weights.values()
+    tally.squares += sum(known.values()) ** 2
     tally.heaviest = max(tally.heaviest, sum(known.values()))
     tally.run = tally.run + 1 if len(bad) == len(asked) else 0
     for part in asked:
@@ -97,7 +99,7 @@ def _weight(part: Part, each: Mapping[str, Any]) -> int | None:
     if found is None:
         return None
     counted = float(found) * part.weight.unit.scale
-    return round(counted) * part.factor if 0 <= counted <= 1e12 else None
+    return round(counted) * part.factor if 0 <= counted <= 1e9 else None
 
 
 def _reason(slo: Slo, part: Part, each: Mapping[str, Any]) -> str:

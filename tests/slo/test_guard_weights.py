@@ -21,7 +21,8 @@ Window = list[tuple[int, int]]  # weight, and whether it is bad, of each request
 
 def tally(window: Window, times: int = 1) -> Tally:
     weights, bad = np.array(window, np.int64).reshape(-1, 2).T
-    behind = Behind(one(len(window)), one(bad.sum()), one(max(weights, default=0) * times))
+    squares = np.array([(weights.astype(float) ** 2).sum() * times**2])
+    behind = Behind(one(len(window)), one(bad.sum()), one(max(weights, default=0) * times), squares)
     return Tally(one((weights * bad).sum() * times), one(weights.sum() * times), behind)
 
 
@@ -79,7 +80,8 @@ def test_chance_shows_that_much_evidence_no_more_often_than_the_bound_says(
     bad = weights * (rng.random((times, 80)) < healthy)
     part = rng.integers(1, 3, (times, 40))
     bad[:, :40] = weights[:40] // 3 * part * (rng.random((times, 40)) < healthy)
-    behind = Behind(one(80), one(0), one(int(weights.max())))
+    squares = np.array([float((weights**2).sum())])
+    behind = Behind(one(80), one(0), one(int(weights.max())), squares)
 
     told = told_by(Tally(bad.sum(axis=1), one(int(weights.sum())), behind), objective)
 

@@ -125,7 +125,12 @@ def expected(slo: Slo, facts: Sequence[dict[str, Any]], now: Any) -> dict[Any, A
 
 def requests_of(each: Tally) -> Requests:
     return Requests(
-        each.requests, each.bad_requests, each.heaviest, each.excluded_requests, each.unweighed
+        each.requests,
+        each.bad_requests,
+        each.heaviest,
+        each.excluded_requests,
+        each.unweighed,
+        each.squares,
     )
 
 
@@ -244,7 +249,8 @@ def test_a_store_from_before_weights_counts_on(opened: Engine, engine: Engine) -
 
     (row,) = opened.rows(f"SELECT {', '.join(COLUMNS)} FROM slo_counts_10s FINAL")
     assert row == {
-        "requests": 9, "bad_requests": 2, "excluded_requests": 1, "unweighed": 0, "heaviest": 1,
+        "requests": 9, "bad_requests": 2, "excluded_requests": 1, "unweighed": 0, "squares": 9.0,
+        "heaviest": 1,
     }  # fmt: skip
     facts = made(4, 60, HOUR)
     put(engine, facts)

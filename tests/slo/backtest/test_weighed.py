@@ -77,13 +77,17 @@ def test_every_window_equals_what_pandas_adds_up(engine: Engine, tmp_path: Path,
                 assert cells is not None
                 ends = np.array([evaluation * history.grid.every])
                 (tally,) = cells.tallies(ends, [history.grid.cells(length)])
-                heaviest = (mine.good + mine.bad).max() if len(mine) else 0
-                assert as_numbers(tally.behind) == (mine.n.sum(), mine.nb.sum(), heaviest)
+                weights = mine.good + mine.bad
+                heaviest = weights.max() if len(mine) else 0
+                assert as_numbers(tally.behind) == (
+                    mine.n.sum(), mine.nb.sum(), heaviest, (weights**2).sum(),
+                )  # fmt: skip
 
 
-def as_numbers(behind: Behind | None) -> tuple[int, int, int]:
+def as_numbers(behind: Behind | None) -> tuple[float, ...]:
     assert behind is not None
-    return int(behind.requests[0]), int(behind.bad_requests[0]), int(behind.heaviest[0])
+    parts = (behind.requests, behind.bad_requests, behind.heaviest, behind.squares)
+    return tuple(float(each[0]) for each in parts)
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.data())
