@@ -95,6 +95,11 @@ def _refused(slo: Slo, part: Part, component: Slo | None) -> str:
             f"component {part.name!r} counts events of Prometheus, not requests: nothing says "
             "which of them are one request"
         )
+    if component.slices is not None:
+        return (
+            f"component {part.name!r} counts slices of time, not requests: name an SLO that asks "
+            "the same of requests"
+        )
     return ""
 
 

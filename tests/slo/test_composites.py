@@ -82,6 +82,8 @@ def test_a_component_may_be_in_another_file(tmp_path: Path, kind: str) -> None:
         ("{all: [top]}", "a composite cannot be its own component"),
         ("{all: [chat, other]}", "component 'other' is a composite: name its components"),
         ("{sum: {server: 1}}", "component 'server' counts events of Prometheus"),
+        ("{all: [minutes]}", "component 'minutes' counts slices of time"),
+        ("{all: [dollars]}", "component 'dollars' is about cost"),
         ("{all: [chat, tokens]}", "do not weigh alike (chat requests, tokens tokens)"),
         ("{sum: {chat: 1, tokens: 1}}", "do not weigh alike (chat requests, tokens tokens)"),
         ("{all: [chat, chat]}", "composite names 'chat' twice"),
@@ -104,6 +106,8 @@ def test_what_is_no_composite_is_refused_with_its_place(
         "---\n{kind: slo, name: chat, objective: 99}\n"
         "---\n{kind: slo, name: tokens, objective: 99, weight: 'coalesce(prompt_tokens, 1)'}\n"
         "---\n{kind: slo, name: other, objective: 99, composite: {all: [chat]}}\n"
+        "---\n{kind: slo, name: minutes, objective: 99, slices: {length: 1m, good: 95}}\n"
+        "---\n{kind: slo, name: dollars, cost: {at_most_usd: 2, per: task}}\n"
         "---\n{kind: slo, name: server, objective: 99, prometheus: {gauge: up}}\n"
     )
 
