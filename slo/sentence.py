@@ -10,6 +10,7 @@ from slo.expression import All
 from slo.expression_text import write
 from slo.model import Slo
 from slo.prometheus.sli import Counters, Events, Gauge, Histogram
+from slo.slices import percent_of
 from slo.spending.model import CostSlo, Idle, Per, usd
 
 _UNITS = {
@@ -34,7 +35,7 @@ def sentence(slo: Slo | CostSlo, objective: float | None = None) -> str:
         said = _price(slo)
     else:
         share = slo.objective if objective is None else objective
-        said = f"{share * 100:.10g} % of {_asked(slo)}"
+        said = f"{share * 100:.10g} % of {_sliced(slo)}{_asked(slo)}"
     return f"{said}, over {in_words(slo.window)}{_calendars(slo)}{_groups(slo)}."
 
 
@@ -45,6 +46,13 @@ def in_words(length: timedelta) -> str:
             number = length // size
             return f"{number} {name}{'s' * (number != 1)}"
     return format_duration(length)
+
+
+def _sliced(slo: Slo) -> str:
+    if slo.slices is None:
+        return ""
+    length, share = in_words(slo.slices.length), percent_of(slo.slices.share)
+    return f"slices of {length} must be good: in each, at least {share} % of "
 
 
 def _asked(slo: Slo) -> str:

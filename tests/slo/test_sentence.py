@@ -14,6 +14,7 @@ from slo.documents import load, read
 from slo.model import Slo
 from slo.parse import parse_clauses, parse_filter, parse_number
 from slo.sentence import in_words, sentence
+from slo.slices import make_slices
 from slo.weight import UNITS, Weight
 
 CHAT = Slo(
@@ -46,6 +47,16 @@ def test_what_a_request_weighs_is_said() -> None:
     said = sentence(replace(CHAT, weight=Weight(by, UNITS["tokens"])))
 
     assert said.startswith("95 % of tokens (completion_tokens) of requests where route")
+
+
+def test_slices_of_time_are_said_with_what_makes_one_good() -> None:
+    slices = make_slices(timedelta(minutes=1), 99.5)
+
+    said = sentence(replace(CHAT, slices=slices))
+
+    assert said.startswith(
+        "95 % of slices of 1 minute must be good: in each, at least 99.5 % of requests where route"
+    )
 
 
 @pytest.mark.parametrize(
