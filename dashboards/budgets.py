@@ -52,7 +52,7 @@ def read_burndown(
 
 
 def _read_series(reader: Reader, slo: Slo, end: datetime) -> dict[Key, Series]:
-    keep = min(max(slo.window / 5000, SHARED), _LONGEST)
+    keep = _kept(slo.window)
     series: list[Series] = reader.memo.get(
         ("burndown", slo.name, slo.window),
         keep,
@@ -75,11 +75,19 @@ def burndown(verdict: Verdict, series: Series) -> tuple[BudgetPoint, ...]:
 def read_spent(
     reader: Reader, slo: Slo, verdict: Verdict, stretch: Stretch
 ) -> tuple[BudgetPoint, ...]:
-    """Read how one group's budget was spent over a stretch; nothing where nothing was judged."""
+    """Read how one group's budget was spent over a stretch, and not again before it moved.
+
+    Nothing where nothing was judged.
+    """
     if not stretch.total or stretch.remaining is None:
         return ()
     step = step_of(stretch.length, FINE)
-    counts = read_counts(reader, slo, verdict, Window(stretch.start, stretch.now), step)
+    group = tuple(verdict.group.values())
+    counts: Series | None = reader.memo.get(
+        ("spent", slo.name, slo.definition, group, stretch.key),
+        _kept(stretch.length),
+        lambda: read_counts(reader, slo, verdict, Window(stretch.start, stretch.now), step),
+    )
     return () if counts is None else spent(stretch, allowed_of(verdict, stretch.total), counts)
 
 
@@ -115,6 +123,11 @@ def spent(stretch: Stretch, allowed: float, counts: Series) -> tuple[BudgetPoint
         left -= bad / allowed
         points.append(BudgetPoint(at, left))
     return (*points, BudgetPoint(stretch.now, stretch.remaining))
+
+
+def _kept(length: timedelta) -> timedelta:
+    """Say how long counts of a time may serve: the longer it is, the less it moves."""
+    return min(max(length / 5000, SHARED), _LONGEST)
 
 
 def step_of(window: timedelta, points: int = POINTS) -> timedelta:

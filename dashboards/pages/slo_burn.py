@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import dcc, html
@@ -13,6 +13,7 @@ from dashboards.shares import shares
 from dashboards.state import with_search
 from dashboards.verdict_words import amount
 from dashboards.wording import UNKNOWN, burn, count, moment, percent, span
+from slo.expression_text import write
 from slo.model import Slo
 from slo.verdict import Causes, State, Surge, Suspect, TierVerdict, Verdict
 
@@ -130,10 +131,10 @@ def _windows(verdict: Verdict) -> Any:
 def reasons(verdict: Verdict, slo: Slo | None, search: str) -> list[Any]:
     """Show what the budget was spent on and, of a burning one, what it burns on now."""
     found = shares(verdict.bad_reasons, _MOST_REASONS)
-    clauses = {} if slo is None else {clause.name for clause in slo.good}
+    clauses = {} if slo is None else {each.name: write(each.expression) for each in slo.good}
     parts: list[Any] = []
     if verdict.causes is not None:
-        parts.append(_causes(verdict.causes, verdict, search))
+        parts.append(_causes(verdict.causes, verdict, clauses, search))
     if found:
         parts += [
             html.H3(f"In the last {format_duration(verdict.window)}"),
@@ -150,7 +151,7 @@ def reasons(verdict: Verdict, slo: Slo | None, search: str) -> list[Any]:
     return parts
 
 
-def _causes(causes: Causes, verdict: Verdict, search: str) -> Any:
+def _causes(causes: Causes, verdict: Verdict, clauses: Mapping[str, str], search: str) -> Any:
     since = (
         f"Since {moment(causes.since, verdict.at)} UTC, for {span(verdict.at - causes.since)}"
         if causes.since
@@ -162,7 +163,7 @@ def _causes(causes: Causes, verdict: Verdict, search: str) -> Any:
     return html.Div(
         [
             html.H3(since),
-            _bars([(each.name, each.part, each.text, "") for each in top], frozenset()),
+            _bars([(each.name, each.part, each.text, "") for each in top], clauses),
             html.Ul(
                 suspects or [html.Li("Nobody stands out: it is everywhere.", className="dim")],
                 className="suspects",
@@ -208,8 +209,8 @@ def _traces(traces: Sequence[str], search: str) -> Any:
     return html.P([html.Span("Newest traces ", className="dim"), *_spaced(links)])
 
 
-def _bars(rows: Sequence[tuple[str, float, str, str]], clauses: Any) -> Any:
-    """Write shares as rows: name, bar, percent, count."""
+def _bars(rows: Sequence[tuple[str, float, str, str]], clauses: Mapping[str, str]) -> Any:
+    """Write shares as rows: name, bar, percent, count; pointing at a clause says what it asks."""
     return html.Table(
         html.Tbody(
             [
@@ -217,7 +218,8 @@ def _bars(rows: Sequence[tuple[str, float, str, str]], clauses: Any) -> Any:
                     [
                         html.Td(
                             html.Span(
-                                name if name in clauses else name.replace("_", " "), title=name
+                                name if name in clauses else name.replace("_", " "),
+                                title=clauses.get(name, name),
                             ),
                             className="reason",
                         ),
