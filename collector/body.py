@@ -14,6 +14,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+ENCODINGS = ("gzip", "zstd", "deflate", "identity")
 _CUT = "the compressed body ends too early"
 _EITHER_ZLIB_OR_GZIP = 47
 # What every decoder should take, and none needs more (RFC 8878, section 3.1.1.1.2): 8 MiB.
@@ -34,7 +35,7 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int, hel
         return await _unpacked(pieces, limit, held)
     raise Refused(
         Reason.UNSUPPORTED_TYPE,
-        f"Content-Encoding {encoding!r} is not gzip, zstd, deflate or identity",
+        f"Content-Encoding {encoding!r} is none of {', '.join(ENCODINGS)}",
     )
 
 

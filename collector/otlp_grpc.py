@@ -19,6 +19,7 @@ _TRACES = "opentelemetry.proto.collector.trace.v1.TraceService"
 _OTHER_SIGNALS = {
     "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
+    "opentelemetry.proto.collector.profiles.v1development.ProfilesService": "profiles",
 }
 _FORWARDED = {"forwarded", "x-forwarded-for"}
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -30,7 +31,9 @@ def make_server(intake: Intake) -> Any:
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", intake.max_request_bytes),
-            ("grpc.max_concurrent_streams", 128),  # a sender waits for its turn, per connection
+            # Calls at once of one connection. gRPC does not make the others wait: it refuses some
+            # (REFUSED_STREAM), and the sender tries again.
+            ("grpc.max_concurrent_streams", 512),
             ("grpc.so_reuseport", 0),
         ]
     )
@@ -91,11 +94,11 @@ class _Service:
 
 
 async def _abort(context: Any, refused: Refused) -> None:
-    await context.abort(
-        _CODES[refused.grpc_code],
-        refused.message,
-        (("grpc-status-details-bin", refused.status().SerializeToString()),),
-    )
+    trailers = [("grpc-status-details-bin", refused.status().SerializeToString())]
+    if (info := refused.retry_info()) is not None:
+        # Where OpenTelemetry's own exporters for Python look, instead of in the details.
+        trailers.append(("google.rpc.retryinfo-bin", info.SerializeToString()))
+    await context.abort(_CODES[refused.grpc_code], refused.message, tuple(trailers))
 
 
 def _handler(service: str, method: Any) -> Any:

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from base.selfmon import REGISTRY, Log
-from collector.body import read_body
+from collector.body import ENCODINGS, read_body
 from collector.intake import Accepted, Intake
 from collector.keys import Identity, bearer_token
 from collector.refusal import Reason, Refused
@@ -33,8 +33,21 @@ JSON = "application/json"
 BODY_TIMEOUT_S = 30.0
 
 _PROTOBUF_NAMES = {PROTOBUF, "application/protobuf"}
-_OTHER_SIGNALS = {"/v1/metrics", "/v1/logs"}
+_OTHER_SIGNALS = {
+    "/v1/metrics": "metrics",
+    "/v1/logs": "logs",
+    "/v1development/profiles": "profiles",
+}
 _FORWARDED = {"forwarded", "x-forwarded-for"}
+_HEADERS: dict[Reason, Headers] = {  # RFC 9110, sections 15.5.2, 15.5.6, 15.5.9 and 15.5.16
+    Reason.UNAUTHENTICATED: [("www-authenticate", "Bearer")],
+    Reason.WRONG_METHOD: [("allow", "POST")],
+    Reason.SLOW_BODY: [("connection", "close")],
+    Reason.UNSUPPORTED_TYPE: [
+        ("accept", f"{PROTOBUF}, {JSON}"),
+        ("accept-encoding", ", ".join(ENCODINGS)),
+    ],
+}
 _log = Log(__name__)
 
 
@@ -56,19 +69,12 @@ class OtlpHttp:
         path = scope["path"].rstrip("/")
         if path == "/v1/traces" and scope["method"] == "POST":
             await self._traces(scope, headers, receive, send)
-        elif path in _OTHER_SIGNALS:
-            signal = path.rpartition("/")[2]
-            refused = Refused(
-                Reason.NO_SUCH_SIGNAL, f"OTLP {signal} is not enabled in this version"
-            )
-            self._intake.counters.refused(None, "http", refused.reason)
-            await _refuse(send, refused, _answer_type(headers))
-        elif path == "/v1/traces":
-            await _reply(send, 405, b"use POST\n", "text/plain", [("allow", "POST")])
         elif path in {"/status", "/metrics"} and scope["method"] in {"GET", "HEAD"}:
             await self._own(path, scope, headers, send)
         else:
-            await _reply(send, 404, b"this port takes POST /v1/traces\n", "text/plain")
+            refused = _not_served(path)
+            self._intake.counters.refused(None, "http", refused.reason)
+            await _refuse(send, refused, _answer_type(headers))
 
     async def _traces(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         identity: Identity | None = None
@@ -157,6 +163,15 @@ def answer_json(accepted: Accepted) -> bytes:
     return json.dumps({"partialSuccess": partial}).encode()
 
 
+def _not_served(path: str) -> Refused:
+    if path in _OTHER_SIGNALS:
+        signal = _OTHER_SIGNALS[path]
+        return Refused(Reason.NO_SUCH_SIGNAL, f"OTLP {signal} is not enabled in this version")
+    if path == "/v1/traces":
+        return Refused(Reason.WRONG_METHOD, "traces are sent with POST")
+    return Refused(Reason.NO_SUCH_PATH, "this port takes POST /v1/traces")
+
+
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
     while True:
         message = await receive()
@@ -179,11 +194,9 @@ def _answer_type(headers: Headers) -> str:
 
 async def _refuse(send: Send, refused: Refused, answer_type: str) -> None:
     body = refused.status_json() if answer_type == JSON else refused.status().SerializeToString()
-    extra = []
+    extra = list(_HEADERS.get(refused.reason, ()))
     if refused.after is not None:
         extra.append(("retry-after", str(math.ceil(refused.after.total_seconds()))))
-    if refused.reason is Reason.UNAUTHENTICATED:
-        extra.append(("www-authenticate", "Bearer"))
     await _reply(send, refused.http_status, body, answer_type, extra)
 
 

@@ -3,7 +3,7 @@
 It is not protobuf's own JSON mapping: ids are hex (in any case), enums are integers, int64 comes as
 text or as a number, names are lowerCamelCase only, unknown fields are ignored, doubles may be
 "NaN", and an attribute may be a string, a number, bytes, a list, a map or empty.
-OTLP 1.9, "JSON Protobuf Encoding".
+OTLP 1.11, "JSON Protobuf Encoding".
 
 Each message below is a table from JSON name to the writer of that protobuf field. Bytes are written
 directly: building message objects for 20 attributes a span costs ten times as much.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import json
 import struct
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from base.errors import BadInput
 
 Writer = Callable[[Any], bytes]
 
+_HALF = "tokenweir.half_a_pair"  # how text is encoded that holds half of a surrogate pair
 _DEEPEST = 30  # protobuf parsers stop at 100 nested messages; a map in a map costs three
 _SPAN_KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUS_CODES = ("UNSET", "OK", "ERROR")
@@ -34,7 +36,8 @@ def to_protobuf(data: bytes) -> bytes:
     Raises BadInput. The result is not checked any further: ids may have any length.
     """
     try:
-        document = json.loads(data)
+        # json.loads(bytes) would take UTF-16 and UTF-32 as well (RFC 8259, section 8.1).
+        document = json.loads(data.decode().removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"the body is not JSON: {error}") from error
     return document_to_protobuf(document)
@@ -79,7 +82,7 @@ def _many(tag: int, write: Writer) -> Writer:
 
 
 def _text(tag: int) -> Writer:
-    return lambda value: _delimited(tag, value.encode())
+    return lambda value: _delimited(tag, value.encode("utf-8", _HALF))
 
 
 def _id(tag: int) -> Writer:
@@ -87,15 +90,25 @@ def _id(tag: int) -> Writer:
 
     def write(value: Any) -> bytes:
         try:
-            return _delimited(tag, bytes.fromhex(value))
+            return _delimited(tag, binascii.unhexlify(value))
         except ValueError:
             return b""
 
     return write
 
 
-def _number(tag: int) -> Writer:
-    return lambda value: _TAGS[tag] + _varint(_integer(value))
+def _number(tag: int, least: int, most: int) -> Writer:
+    def write(value: Any) -> bytes:
+        number = _integer(value)
+        if not least <= number <= most:
+            raise BadInput(f"{number} is not between {least} and {most}")
+        return _TAGS[tag] + _varint(number)
+
+    return write
+
+
+def _count(tag: int) -> Writer:
+    return _number(tag, 0, 2**32 - 1)
 
 
 def _fixed(tag: bytes, layout: str) -> Writer:
@@ -106,12 +119,8 @@ def _fixed(tag: bytes, layout: str) -> Writer:
 def _enum(tag: int, prefix: str, names: tuple[str, ...]) -> Writer:
     """Write an enum's number; older exporters send its name."""
     numbers = {prefix + name: number for number, name in enumerate(names)}
-
-    def write(value: Any) -> bytes:
-        known = numbers.get(value) if isinstance(value, str) else None
-        return _TAGS[tag] + _varint(_integer(value) if known is None else known)
-
-    return write
+    number = _number(tag, -(2**31), 2**31 - 1)
+    return lambda value: number(numbers.get(value, value) if isinstance(value, str) else value)
 
 
 def _pair(pair: Any, depth: int = 0) -> bytes:
@@ -123,6 +132,8 @@ def _pair(pair: Any, depth: int = 0) -> bytes:
 
 def _any(value: Any, depth: int) -> bytes:
     """Write an AnyValue: an object with at most one known member."""
+    if len(value) > 1:
+        value = _only_one(value)
     for member, content in value.items():
         if content is None:
             continue
@@ -139,6 +150,18 @@ def _any(value: Any, depth: int) -> bytes:
     return b""
 
 
+def _only_one(value: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is unknown or null; two that are left contradict each other."""
+    known = {
+        member: content
+        for member, content in value.items()
+        if content is not None and (member in _SCALARS or member in _NESTED)
+    }
+    if len(known) > 1:
+        raise BadInput(f"an attribute's value has both {' and '.join(sorted(known))}")
+    return known
+
+
 def _any_or_empty(value: Any, depth: int) -> bytes:
     return b"" if value is None else _any(value, depth)
 
@@ -147,6 +170,12 @@ def _boolean(value: Any) -> bytes:
     if not isinstance(value, bool):
         raise BadInput(f"boolValue {value!r} is neither true nor false")
     return b"\x10\x01" if value else b"\x10\x00"
+
+
+def _double(value: Any) -> bytes:
+    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+        raise BadInput(f"{value!r} is not a number")
+    return b"\x21" + _DOUBLE(float(value))
 
 
 def _base64(value: str) -> bytes:
@@ -161,7 +190,7 @@ def _base64(value: str) -> bytes:
 def _integer(value: Any) -> int:
     if type(value) is int:
         return value
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         raise BadInput(f"{value!r} is not an integer")
     try:
         return int(value) if isinstance(value, str) else _whole(value)
@@ -199,8 +228,17 @@ def _base128(number: int) -> bytes:
 
 @lru_cache(4096)
 def _key(key: str) -> bytes:
-    return _delimited(0x0A, key.encode())
+    return _delimited(0x0A, key.encode("utf-8", _HALF))
 
+
+def _half_a_pair(error: UnicodeError) -> tuple[bytes, int]:
+    """Write U+FFFD for half of a surrogate pair, which JavaScript leaves when it cuts a text."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return b"\xef\xbf\xbd" * (error.end - error.start), error.end
+
+
+codecs.register_error(_HALF, _half_a_pair)
 
 _TAGS = [bytes([tag]) for tag in range(128)]
 _SIZES = [_base128(size) for size in range(1024)]
@@ -209,8 +247,8 @@ _DOUBLE = struct.Struct("<d").pack
 _SCALARS: dict[str, Writer] = {
     "stringValue": _text(0x0A),
     "boolValue": _boolean,
-    "intValue": _number(0x18),
-    "doubleValue": lambda value: b"\x21" + _DOUBLE(float(value)),
+    "intValue": _number(0x18, -(2**63), 2**63 - 1),
+    "doubleValue": _double,
     "bytesValue": _base64,
 }
 _NESTED: dict[str, tuple[int, Callable[[Any, int], bytes]]] = {
@@ -223,7 +261,7 @@ _EVENT = _message(
         "timeUnixNano": _fixed(b"\x09", "<Q"),
         "name": _text(0x12),
         "attributes": _many(0x1A, _pair),
-        "droppedAttributesCount": _number(0x20),
+        "droppedAttributesCount": _count(0x20),
     }
 )
 _LINK = _message(
@@ -232,7 +270,7 @@ _LINK = _message(
         "spanId": _id(0x12),
         "traceState": _text(0x1A),
         "attributes": _many(0x22, _pair),
-        "droppedAttributesCount": _number(0x28),
+        "droppedAttributesCount": _count(0x28),
         "flags": _fixed(b"\x35", "<I"),
     }
 )
@@ -248,11 +286,11 @@ _SPAN = _message(
         "startTimeUnixNano": _fixed(b"\x39", "<Q"),
         "endTimeUnixNano": _fixed(b"\x41", "<Q"),
         "attributes": _many(0x4A, _pair),
-        "droppedAttributesCount": _number(0x50),
+        "droppedAttributesCount": _count(0x50),
         "events": _many(0x5A, _EVENT),
-        "droppedEventsCount": _number(0x60),
+        "droppedEventsCount": _count(0x60),
         "links": _many(0x6A, _LINK),
-        "droppedLinksCount": _number(0x70),
+        "droppedLinksCount": _count(0x70),
         "status": _one(0x7A, _STATUS),
         "flags": _fixed(b"\x85\x01", "<I"),
     }
@@ -262,13 +300,13 @@ _SCOPE = _message(
         "name": _text(0x0A),
         "version": _text(0x12),
         "attributes": _many(0x1A, _pair),
-        "droppedAttributesCount": _number(0x20),
+        "droppedAttributesCount": _count(0x20),
     }
 )
 _SCOPE_SPANS = _message(
     {"scope": _one(0x0A, _SCOPE), "spans": _many(0x12, _SPAN), "schemaUrl": _text(0x1A)}
 )
-_RESOURCE = _message({"attributes": _many(0x0A, _pair), "droppedAttributesCount": _number(0x10)})
+_RESOURCE = _message({"attributes": _many(0x0A, _pair), "droppedAttributesCount": _count(0x10)})
 _RESOURCE_SPANS = _message(
     {
         "resource": _one(0x0A, _RESOURCE),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from collector.dead_letter import DeadLetters
 from collector.progress import Progress, ProgressFile
 from collector.wal_reader import LogReader, Range
 from collector.wal_records import Entry, LogRecord, Position
+from collector.wellformed import rewritten
 from store.otlp import SpanRecord
 
 BATCH_SPANS = 50_000
@@ -305,13 +306,24 @@ class Pipeline:
     def _insert_or_narrow(
         self, entries: Sequence[Entry], seq: int
     ) -> list[tuple[Entry, Permanent]]:
-        """Insert what can be inserted; return the rest, each with its error."""
+        """Insert what can be inserted; return the rest, each with its error.
+
+        The engine reads less of protobuf than the receiver: no groups, and no known field of
+        another wire type, both of which are unknown fields and ignored. What it cannot read is
+        therefore written anew, as a library would, before it is given up.
+        """
         token = f"{entries[0].start}-{entries[-1].end}"
         try:
             self._spans.insert([_for_store(entry.record) for entry in entries], token, seq)
         except Permanent as error:
             if len(entries) == 1:
-                return [(entries[0], error)]
+                plainly = rewritten(entries[0].record.body)
+                if plainly is None:
+                    return [(entries[0], error)]
+                record = replace(entries[0].record, body=plainly)
+                again = replace(entries[0], record=record)
+                failed = self._insert_or_narrow([again], seq)
+                return [(entries[0], why) for _, why in failed]
             half = len(entries) // 2
             return [
                 *self._insert_or_narrow(entries[:half], seq),

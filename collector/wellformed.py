@@ -14,9 +14,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from base.errors import BadInput
+from collector.refusal import cut
 
 _TRACE_ID_BYTES = 16
 _SPAN_ID_BYTES = 8
+_LONGEST_NAME = 80
 _NO_TRACE = bytes(_TRACE_ID_BYTES)
 _NO_SPAN = bytes(_SPAN_ID_BYTES)
 _LAST_NANO = 2**32 * 10**9 - 1  # February 2106: the store's buckets are 32 bits of seconds
@@ -50,10 +52,11 @@ def check_message(request: ExportTraceServiceRequest, body: bytes | None = None)
     for span in _spans(request):
         spans += 1
         if (complaint := _complaint(span)) is not None:
-            complaints.append(f"span {span.name!r}: {complaint}")
+            complaints.append(f"span {cut(span.name, _LONGEST_NAME)!r}: {complaint}")
     if not complaints:
-        if body is None or len(UnknownFieldSet(request)):
-            # Fields of a later OTLP, or a forgery of the ones that the store adds itself.
+        if body is None or len(UnknownFieldSet(request)) or request.ByteSize() != len(body):
+            # Fields of a later OTLP, a forgery of the ones that the store adds itself, or a field
+            # given twice, of which the engine does not always take the last.
             request.DiscardUnknownFields()
             body = request.SerializeToString()
         return Checked(body, spans)
@@ -62,6 +65,17 @@ def check_message(request: ExportTraceServiceRequest, body: bytes | None = None)
     return Checked(
         request.SerializeToString(), spans - len(complaints), len(complaints), complaints[0]
     )
+
+
+def rewritten(body: bytes) -> bytes | None:
+    """Write a request anew, each field once and in order; None if it is so, or no request."""
+    try:
+        request = ExportTraceServiceRequest.FromString(body)
+    except DecodeError:
+        return None
+    request.DiscardUnknownFields()
+    plainly: bytes = request.SerializeToString()
+    return None if plainly == body else plainly
 
 
 def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:

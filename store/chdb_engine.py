@@ -58,6 +58,7 @@ _DATA_FAULTS = {
     "3", "6", "19", "25", "26", "27", "32", "33", "38", "41", "69", "72", "117", "128", "131",
     "321", "376", "407", "435", "436", "437", "441", "443", "444", "467", "632", "691",
 }  # fmt: skip
+_UNREADABLE = "Invalid protobuf data"  # of code 36, which means other things as well
 # Blocks small enough to be in memory several times; one thread, so that equal batches make equal
 # blocks. Merging the steps of a generated statement doubles the cost of planning it.
 _STREAM = (
@@ -189,7 +190,8 @@ def as_tokenweir(error: Exception) -> TokenweirError:
     """Sort an engine's error by what to do: give up on data that can't be read, retry the rest."""
     text = str(error)[:_MESSAGE_CHARS]  # the engine repeats the whole statement in its messages
     code = text.partition("Code: ")[2].partition(".")[0]
-    return Permanent(text) if code in _DATA_FAULTS else Retryable(text)
+    at_fault = code in _DATA_FAULTS or _UNREADABLE in text
+    return Permanent(text) if at_fault else Retryable(text)
 
 
 def _ipc(data: pa.Table) -> bytes:

@@ -18,6 +18,8 @@ from store.spans import SpanRecord, SpanStore
         ("Code: 32. DB::Exception: Read after eof. (ATTEMPT_TO_READ_AFTER_EOF)", Permanent),
         ("Code: 444. DB::Exception: corrupted. (UNKNOWN_PROTOBUF_FORMAT)", Permanent),
         ("Code: 117. DB::Exception: Incorrect data. (INCORRECT_DATA)", Permanent),
+        ("Code: 36. DB::Exception: Invalid protobuf data: OneOf has more than one", Permanent),
+        ("Code: 36. DB::Exception: Bad settings. (BAD_ARGUMENTS)", Retryable),
         ("Code: 241. DB::Exception: memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)", Retryable),
         ("Code: 243. DB::Exception: Cannot reserve. (NOT_ENOUGH_SPACE)", Retryable),
         ("Code: 252. DB::Exception: Too many parts. (TOO_MANY_PARTS)", Retryable),
