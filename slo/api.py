@@ -274,6 +274,10 @@ def router(engine: Engine, evaluator: Evaluator, clock: Clock) -> APIRouter:
         step: str = "1h",
     ) -> NamedSeriesBody:
         slo = next((each for each in evaluator.slos if each.name == name), None)
+        if any(each.name == name for each in evaluator.costs):
+            raise HTTPException(
+                404, f"{name!r} is about cost, which has no good and bad: ask GET /api/v1/cost"
+            )
         if slo is None or (own is not None and "tenant" not in slo.group_by):
             shown = (s for s in evaluator.slos if own is None or "tenant" in s.group_by)
             known = ", ".join(each.name for each in shown) or "none"

@@ -22,6 +22,7 @@ from slo.outlook import Outlook
 from slo.prometheus.heard import read_heard, silence_allowed
 from slo.settings import SloSettings
 from slo.slices import by_length, floor_to_slice
+from slo.spending.model import CostSlo
 from slo.verdict import PeriodVerdict, State, TierVerdict, Verdict
 from slo.window_counts import GroupCounts, count_windows
 from store.engine import Engine
@@ -34,6 +35,9 @@ SHOWN = (
 
 class Costs(Protocol):
     """Judges the SLOs about cost (`slo.spending.judge`)."""
+
+    @property
+    def slos(self) -> tuple[CostSlo, ...]: ...
 
     def evaluate(self, now: datetime, *, is_tick: bool = False) -> list[Verdict]: ...
 
@@ -67,6 +71,11 @@ class Evaluator:
     @property
     def slos(self) -> tuple[Slo, ...]:
         return self._slos
+
+    @property
+    def costs(self) -> tuple[CostSlo, ...]:
+        """The SLOs about cost, which are not among `slos`."""
+        return () if self._costs is None else self._costs.slos
 
     def replace(self, documents: Sequence[Slo]) -> None:
         """Judge other SLOs from the next evaluation on; count them first (`SloCounts.replace`)."""

@@ -128,7 +128,10 @@ def _find(connection: Connection, exclusion_id: str) -> Exclusion:
 
 def _read(body: ExclusionBody, evaluator: Evaluator, clock: Clock) -> Exclusion:
     known = {slo.name for slo in evaluator.slos}
+    about_cost = {slo.name for slo in evaluator.costs}
     for name in body.slos:
+        if name in about_cost:
+            raise BadInput(f"{name!r} is about cost: money that was spent cannot be left out")
         if name not in known:
             raise BadInput(f"no SLO is named {name!r}; there are: {', '.join(sorted(known))}")
     for column in body.match:

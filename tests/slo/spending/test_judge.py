@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine as Database
 
@@ -19,12 +21,14 @@ from alerts.receivers import open_receivers
 from alerts.settings import AlertSettings
 from base.clock import ManualClock
 from base.db import metadata, open_engine
+from base.durations import format_instant
 from cost.prices import GpuPrice, PriceBook
-from slo.api import body_of
+from slo.api import body_of, router
 from slo.calendar import Calendar, Period
 from slo.evaluator import Evaluator
 from slo.metrics import VerdictGauges
 from slo.settings import SloSettings
+from slo.spending.judge import CostJudge
 from slo.spending.model import PICO, CostOverride, CostSlo, Per
 from slo.verdict import State, Verdict
 from store.engine import Engine
@@ -184,6 +188,44 @@ def test_a_late_request_changes_a_closed_hour(engine: Engine) -> None:
     told = judge.evaluate(NOW)
 
     assert [each.cost.whole.units for each in (*untold, *told) if each.cost] == [5, 9]
+
+
+def test_a_tick_shows_the_last_spending_while_changed_days_are_read_anew(engine: Engine) -> None:
+    put(engine, [request for day in range(5) for request in api_calls(T0 - DAY * day, 3, day * 9)])
+    judge = make_judge(engine, cost_slo(group_by=()))
+    before = _settled(judge, NOW)
+    changed = [api_calls(T0 - DAY * day, 1, 900 + day) for day in (0, 2, 4)]
+    put(engine, [each for (each,) in changed])
+    judge.refresh(dirty([each for (each,) in changed]), 2)
+
+    (meanwhile,) = judge.evaluate(NOW + MINUTE, is_tick=True)
+    after = _settled(judge, NOW + MINUTE)
+
+    assert meanwhile.cost is not None
+    assert meanwhile.at == NOW + MINUTE
+    assert (meanwhile.cost.at, meanwhile.cost.whole.units) == (NOW, before)
+    assert (before, after) == (15, 18)
+
+
+def _settled(judge: CostJudge, at: datetime) -> float:
+    """Tick until all of the window was read."""
+    for _ in range(10):
+        (verdict,) = judge.evaluate(at, is_tick=True)
+    assert verdict.cost is not None
+    assert (verdict.cost.at, verdict.problem) == (at, None)
+    return verdict.cost.whole.units
+
+
+def test_money_has_no_series_of_good_and_bad(engine: Engine) -> None:
+    evaluator = Evaluator(engine, (), SloSettings(), costs=make_judge(engine, cost_slo()))
+    app = FastAPI()
+    app.include_router(router(engine, evaluator, ManualClock(NOW)))
+    span = {"from": format_instant(T0), "to": format_instant(NOW)}
+
+    answer = TestClient(app).get("/api/v1/slos/chat-cost/series", params=span)
+
+    assert answer.status_code == 404
+    assert "'chat-cost' is about cost" in answer.json()["detail"]
 
 
 def test_a_contracts_month_begins_in_its_zone(engine: Engine) -> None:
