@@ -3,7 +3,7 @@
 One SLO of 30 days with the derived tiers, a group a tenant, in an embedded store with as many count
 rows as such an instance holds: every hour of every group for 30 days (`--share` of them have
 requests), minutes of the last hours, ten seconds of the last minutes. The bar is one evaluation of
-10,000 groups within 5 s. With `--slices 5m` the SLO counts slices of time.
+10,000 groups within 5 s. `--slices 5m` counts slices of time, `--weighted` tokens.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from base.durations import parse_duration
 from slo.evaluator import Evaluator
 from slo.model import Slo
 from slo.overrides import Override
-from slo.parse import parse_clauses
+from slo.parse import parse_clauses, parse_number
 from slo.settings import SloSettings
 from slo.slices import MIN_BAD, make_slices
 from slo.tiers import derive
+from slo.weight import UNITS, Weight
 from store.engine import Engine
 from store.open import open_engine
 
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--share", type=float, default=0.5, help="of hours with requests")
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--weighted", action="store_true", help="weigh requests by tokens")
     parser.add_argument("--overrides", type=int, default=0, help="other objectives, 20 groups each")
     parser.add_argument("--slices", type=parse_duration, help="count slices of this length")
     args = parser.parse_args()
@@ -55,6 +57,8 @@ def main() -> None:
     if args.slices is not None:
         tiers = derive(0.99, WINDOW, MIN_BAD, args.slices)
         judged = replace(SLO, tiers=tiers, slices=make_slices(args.slices, 99))
+    if args.weighted:
+        judged = replace(SLO, weight=Weight(parse_number("completion_tokens"), UNITS["tokens"]))
     with tempfile.TemporaryDirectory() as folder:
         engine = open_engine(f"chdb://{folder}")
         store.schema.create(engine)

@@ -24,14 +24,17 @@ from store.engine import Engine
 
 _NONE = timedelta(0)
 _REQUESTS = {
-    "n": ("sumIf", "requests"),
-    "nb": ("sumIf", "bad_requests"),
-    "h": ("maxIf", "heaviest"),
-    "nx": ("sumIf", "excluded_requests"),
-    "u": ("sumIf", "unweighed"),
-    "sq": ("sumIf", "squares"),
+    "total": ("n", "sumIf", "requests"),
+    "bad": ("nb", "sumIf", "bad_requests"),
+    "heaviest": ("h", "maxIf", "heaviest"),
+    "squares": ("sq", "sumIf", "squares"),
 }
-"""By the order of `Requests`: short name, how it adds up, column."""
+"""By field of `Requests`: short name, how it adds up, column. Of every window."""
+_REQUESTS_LEFT_OUT = {
+    "excluded": ("nx", "sumIf", "excluded_requests"),
+    "unweighed": ("u", "sumIf", "unweighed"),
+}
+"""Of the longest window only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ class GroupCounts:
 
     `periods` holds what was counted since an instant: (judged, excluded). `run` is how many bad
     requests started after the last good one, within the reach that was asked for. Of an SLO that
-    weighs requests the counts are weights, and `requests` those behind them, for each window.
+    weighs requests the counts are weights, and `requests` those behind them, for each window
+    (what does not count, of the longest only).
     """
 
     group: tuple[str, ...]
@@ -127,6 +131,11 @@ def _count(
 ) -> None:
     table = engine.arrow(_query(slos, asked, pieces, excluded))
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    behind = [
+        (length, [(field, columns[f"{name}{number}"]) for field, (name, _, _) in parts.items()])
+        for number, length in enumerate(asked.lengths if slos[0].is_weighted else ())
+        for parts in [_requests_of(length, asked)]
+    ]
     for row in range(table.num_rows):
         windows = {
             length: Count(columns[f"g{number}"][row], columns[f"b{number}"][row])
@@ -147,11 +156,9 @@ def _count(
                 },
                 run=columns["run"][row],
                 requests={
-                    length: Requests(*(columns[f"{name}{number}"][row] for name in _REQUESTS))
-                    for number, length in enumerate(asked.lengths)
-                }
-                if slos[0].is_weighted
-                else {},
+                    length: Requests(**{field: found[row] for field, found in parts})
+                    for length, parts in behind
+                },
             )
         )
 
@@ -171,7 +178,7 @@ def _query(slos: Sequence[Slo], asked: _Asked, pieces: Cut, excluded: Sequence[E
         sums += [
             f"{how}({column}, at >= {pieces.starts[length]}) AS {name}{number}"
             for number, length in enumerate(asked.lengths)
-            for name, (how, column) in _REQUESTS.items()
+            for name, how, column in _requests_of(length, asked).values()
         ]
     first = min(pieces.starts.values())
     return f"""
@@ -179,3 +186,7 @@ SELECT slo, group, {", ".join(sums)}, sumIf(excluded, at >= {first}) AS x,
   sumMapIf(reasons, at >= {first}) AS r,
   {run_of_rows(slos, "", "at", f"at >= {pieces.starts[asked.reach]}")} AS run
 FROM ({judged_rows(slos, pieces.spans, excluded)}) GROUP BY slo, group ORDER BY slo, group"""
+
+
+def _requests_of(length: timedelta, asked: _Asked) -> Mapping[str, tuple[str, str, str]]:
+    return _REQUESTS | (_REQUESTS_LEFT_OUT if length == max(asked.lengths) else {})

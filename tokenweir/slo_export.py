@@ -49,9 +49,7 @@ def _counted_otherwise(slo: Slo, form: str) -> str:
     if form == "prometheus":
         return why_not(slo) if slo.is_weighted else ""
     if slo.composite is not None:
-        return (
-            "is a composite, of which OpenSLO does not say how it adds up; its components are not"
-        )
+        return "is a composite, and OpenSLO does not say how those add up: it has its components"
     return why_not_apart(slo)
 
 

@@ -115,7 +115,9 @@ def expected(slo: Slo, facts: Sequence[dict[str, Any]], now: Any) -> dict[Any, A
         mine = [each.get(group, Tally()) for each in tallies]
         found[group] = (
             [(each.good, each.bad) for each in mine],
-            [requests_of(each) for each in mine] if slo.is_weighted else None,
+            [requests_of(each) for each in mine[:-1]] + [requests_of(longest, is_longest=True)]
+            if slo.is_weighted
+            else None,
             longest.excluded,
             {reason: weight for reason, weight in longest.bad_reasons.items() if weight},
             longest.run,
@@ -123,13 +125,14 @@ def expected(slo: Slo, facts: Sequence[dict[str, Any]], now: Any) -> dict[Any, A
     return found
 
 
-def requests_of(each: Tally) -> Requests:
+def requests_of(each: Tally, *, is_longest: bool = False) -> Requests:
+    """Say what is behind a window; what does not count is told of the longest only."""
     return Requests(
         each.requests,
         each.bad_requests,
         each.heaviest,
-        each.excluded_requests,
-        each.unweighed,
+        each.excluded_requests if is_longest else 0,
+        each.unweighed if is_longest else 0,
         each.squares,
     )
 

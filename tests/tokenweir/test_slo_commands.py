@@ -100,6 +100,24 @@ def test_export_leaves_cost_out_and_says_so(tmp_path: Path) -> None:
     assert "other than those about cost" in str(alone.exception)
 
 
+def test_export_leaves_out_what_others_cannot_count_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "slo.yaml").write_text(
+        "{kind: slo, name: a, objective: 90, weight: 'coalesce(completion_tokens, 1)'}\n---\n"
+        "{kind: slo, name: b, objective: 90}\n---\n"
+        "{kind: slo, name: both, objective: 90, composite: {all: [b]}}\n"
+    )
+
+    rules = run("export", tmp_path / "slo.yaml")
+    openslo = run("export", tmp_path / "slo.yaml", "--format", "openslo")
+
+    assert "slo 'a' is left out: it counts tokens: its tiers are held against" in rules.stderr
+    groups = {each["name"] for each in yaml.safe_load(rules.stdout)["groups"]}
+    assert groups == {"slo-b", "slo-b-long", "slo-both", "slo-both-long"}
+    assert "slo 'both' is left out: it is a composite" in openslo.stderr
+    (tmp_path / "back.yaml").write_text(openslo.stdout)
+    assert [each.unit for each in read([tmp_path / "back.yaml"]).slos] == ["tokens", "requests"]
+
+
 def test_backtest_and_plan_say_that_cost_is_not_in_a_history_of_requests(tmp_path: Path) -> None:
     facts = tmp_path / "facts.csv"
     facts.write_text("start,tenant,route,outcome\n1772323200,acme,/v1/chat/completions,good\n")
