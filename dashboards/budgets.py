@@ -47,8 +47,32 @@ def read_burndown(
         for slo in reader.deps.slos()
         if slo.name in ends
     ]
+    dear = [v for v in verdicts if v.cost is not None]
+    spending = reader.start(lambda: {key_of(v): read_spending(reader, v) for v in dear})
     found = {key: series for each in reading for key, series in each.result(PATIENCE_S).items()}
-    return {key_of(v): burndown(v, found[key_of(v)]) for v in verdicts if key_of(v) in found}
+    points = {key_of(v): burndown(v, found[key_of(v)]) for v in verdicts if key_of(v) in found}
+    return points | spending.result(PATIENCE_S)
+
+
+def read_spending(reader: Reader, verdict: Verdict) -> tuple[BudgetPoint, ...]:
+    """Read how a group's allowance of dollars was spent over its window, and not twice a minute."""
+    cost, left = verdict.cost, verdict.budget_remaining
+    if cost is None or left is None:
+        return ()
+    spent_by = reader.memo.get(
+        ("spending", verdict.slo),
+        _LONGEST,
+        lambda: reader.deps.spending(verdict.slo, cost.at),
+    )
+    known = spent_by.get(tuple(verdict.group.values()))
+    if known is None:
+        return ()
+    allowed, start = cost.whole.allowed_usd, verdict.at - verdict.window
+    return (
+        BudgetPoint(start, 1.0),
+        *(BudgetPoint(at, 1 - usd / allowed) for at, usd in known if start < at < verdict.at),
+        BudgetPoint(verdict.at, left),
+    )
 
 
 def _read_series(reader: Reader, slo: Slo, end: datetime) -> dict[Key, Series]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy
 
@@ -15,6 +16,8 @@ from slo.spending.model import CostSlo
 from slo.verdict import Verdict
 from store.engine import Engine
 
+Spent = Mapping[tuple[str, ...], Sequence[tuple[datetime, float]]]
+
 
 @dataclass(frozen=True, slots=True)
 class Deps:
@@ -22,7 +25,7 @@ class Deps:
 
     `engine` is the telemetry store, `db` the control database; `verdicts` answers with the newest
     evaluation, `slos` and `costs` with the documents it judged and `exclusions` with what does not
-    count.
+    count. `spending` says what groups of one about cost had spent by some instants of its window.
     """
 
     engine: Engine
@@ -33,3 +36,4 @@ class Deps:
     slos: Callable[[], Sequence[Slo]]
     exclusions: Callable[[], Sequence[Exclusion]] = tuple
     costs: Callable[[], Sequence[CostSlo]] = tuple
+    spending: Callable[[str, datetime], Spent] = lambda _name, _at: {}

@@ -11,9 +11,17 @@ import sqlalchemy
 from base.db import transaction
 from cost.read import Window
 from dashboards.budget_figure import Edit, Happened, LeftOut
-from dashboards.budgets import FINE, BudgetPoint, read_counts, read_spent, step_of
+from dashboards.budgets import (
+    FINE,
+    BudgetPoint,
+    read_counts,
+    read_spending,
+    read_spent,
+    step_of,
+)
 from dashboards.control import AlertView, read_alerts
 from dashboards.reader import PATIENCE_S, Reader
+from dashboards.slo_state import WINDOW
 from dashboards.stretches import Stretch
 from slo import exclusion_book, version_book
 from slo.exclusion import Exclusion, occurrences
@@ -54,6 +62,8 @@ def read_facts(
     if slo is not None:
         reading = reader.start(read_spent, reader, slo, verdict, stretch)
         counting = reader.start(read_counts, reader, slo, verdict, window, step)
+    elif verdict.cost is not None and stretch.key == WINDOW:
+        reading = reader.start(read_spending, reader, verdict)
     first = min(stretch.start, now - verdict.window, window.start)
     fired = read_alerts(deps.db, Window(first, now), now, verdict.slo)
     return SloFacts(

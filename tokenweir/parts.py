@@ -199,6 +199,7 @@ class Parts:
             verdicts=lambda: self.judge.verdicts,
             slos=lambda: self.evaluator.slos,
             costs=lambda: self.costs.slos,
+            spending=self.costs.history,
             exclusions=self._exclusions,
         )
 

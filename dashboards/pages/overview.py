@@ -266,7 +266,7 @@ def detail(
             "Budget left",
             "No judged request in the budget window"
             if chosen.cost is None
-            else "How spending went is on the cost page",
+            else "Nothing was spent in the budget window, or it is still being read",
             250,
         )
     )

@@ -282,7 +282,7 @@ def _burndown(verdict: Verdict, stretch: Stretch, facts: SloFacts) -> figures.Ch
         where = "the budget window" if stretch.is_rolling else f"this {stretch.key}"
         said = f"No judged request in {where}"
         if verdict.cost is not None:
-            said = "How spending went is on the Cost page"
+            said = "Nothing was spent in the budget window, or it is still being read"
         empty = figures.empty("Error budget left", said)
         return replace(empty, height=280)
     seen = happened(facts, Window(stretch.start, stretch.now))

@@ -28,6 +28,7 @@ ALIGNED = timedelta(days=1)
 _READS_A_TICK = 1
 _OLD = timedelta(minutes=10)
 """So old a spending is shown while hours that changed are being read anew."""
+_MOST_POINTS = 400
 _RUNS_AT_MOST = 6  # hours, as the ledger has it (`cost.read.LONGEST_REQUEST`)
 
 
@@ -92,6 +93,38 @@ class CostJudge:
                 slo, sums[slo.name], deciding_layer(layers, now - slo.window), at, now
             )
         ]
+
+    def history(self, name: str, at: datetime) -> Mapping[Group, Sequence[tuple[datetime, float]]]:
+        """Say what each group of an SLO had spent by some instants of its window, in dollars.
+
+        Midnights of UTC, or whole hours of a window of few days: what is remembered anyway. What
+        was not read yet is left out.
+        """
+        slo = next((each for each in self._slos if each.name == name), None)
+        if slo is None:
+            return {}
+        at = floor_to(at, EVERY)
+        start, step = start_of(slo.window, at), timedelta(days=1)
+        if slo.window <= 3 * step:
+            step = timedelta(hours=1)
+        points = [floor_to(start, step) + step * number for number in range(1, _MOST_POINTS)]
+        points = [point for point in points if start < point < at]
+        with self._lock:
+            book = self._books.get(slo.counted)
+        if book is None:
+            return {}
+        cells = book.sums([start, *points], at, _READS_A_TICK).cells
+        whole = cells[start]
+        if whole is None:
+            return {}
+        all_of_it = accounts(slo, start, whole)
+        found: dict[Group, list[tuple[datetime, float]]] = {group: [] for group in all_of_it}
+        for point in points:
+            since = accounts(slo, point, cells[point] or Cell())
+            for group, account in all_of_it.items():
+                later = since[group].spent if group in since else 0
+                found[group].append((point, usd(account.spent - later)))
+        return found
 
     def _remembered(
         self, slos: Sequence[CostSlo], at: datetime

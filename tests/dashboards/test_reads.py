@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from cost.read import Window
+from dashboards import budget_figure
 from dashboards.budgets import read_burndown
 from dashboards.facts import Cursor, RequestQuery, list_requests
 from dashboards.memo import Memo
@@ -19,6 +20,7 @@ from dashboards.queries import read_names, read_traffic
 from dashboards.reader import Reader
 from dashboards.state import ViewState, parse_search
 from slo.exclusion import Exclusion
+from slo.verdict import CostVerdict, Spend
 
 TRACE = "aa" * 16
 REQUEST_FIELDS = {
@@ -110,6 +112,24 @@ def test_every_verdict_has_a_burn_down_that_ends_at_its_budget(deps: Any) -> Non
         assert points[0].remaining == 1.0
         # The last whole step and the verdict may differ by the requests at the window's edges.
         assert points[-2].remaining == pytest.approx(points[-1].remaining, abs=0.05)
+
+
+def test_an_allowance_of_dollars_has_a_burn_down_too(deps: Any) -> None:
+    now = deps.clock.now()
+    whole = Spend(now - timedelta(days=30, minutes=30), 1.5, 2.0, 200, 0.0075)
+    cost = CostVerdict(0.01, "good_request", "apart", now, whole, {})
+    some = next(v for v in deps.verdicts() if v.group)
+    verdict = replace(some, slo="chat-cost", objective=None, budget_remaining=0.25, cost=cost)
+    group = tuple(some.group.values())
+    spent_by = {group: [(now - timedelta(days=day), 1.0 / day) for day in (2, 1)]}
+    asked = replace(deps, spending=lambda name, _at: spent_by if name == "chat-cost" else {})
+
+    points = read_burndown(Reader(asked, Memo(deps.clock)), [verdict])["chat-cost", group]
+
+    assert [point.remaining for point in points] == [1.0, 0.75, 0.5, 0.25]
+    assert points[0].at == now - timedelta(days=30)
+    chart = budget_figure.burndown(points, verdict)
+    assert chart.series[0].y == (100.0, 75.0, 50.0, 25.0)
 
 
 def test_a_burn_down_leaves_out_what_is_excluded(deps: Any) -> None:

@@ -207,6 +207,20 @@ def test_a_tick_shows_the_last_spending_while_changed_days_are_read_anew(engine:
     assert (before, after) == (15, 18)
 
 
+def test_history_says_what_was_spent_by_each_midnight(engine: Engine) -> None:
+    put(engine, [request for day in range(4) for request in api_calls(T0 - DAY * day, 5, day * 9)])
+    judge = make_judge(engine, cost_slo(group_by=("tenant",)))
+    judge.evaluate(NOW)
+
+    ((group, points),) = judge.history("chat-cost", NOW).items()
+
+    assert group == ("acme",)
+    assert [at for at, _ in points][-3:] == [T0 - 2 * DAY, T0 - DAY, T0]
+    assert [usd for _, usd in points][-3:] == pytest.approx([5 * PRICE, 10 * PRICE, 15 * PRICE])
+    assert (len(points), points[0][1]) == (30, 0)
+    assert judge.history("nobody", NOW) == {}
+
+
 def _settled(judge: CostJudge, at: datetime) -> float:
     """Tick until all of the window was read."""
     for _ in range(10):
