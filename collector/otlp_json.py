@@ -15,6 +15,8 @@ import base64
 import binascii
 import codecs
 import json
+import math
+import re
 import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -26,6 +28,10 @@ Writer = Callable[[Any], bytes]
 
 _HALF = "tokenweir.half_a_pair"  # how text is encoded that holds half of a surrogate pair
 _DEEPEST = 30  # protobuf parsers stop at 100 nested messages; a map in a map costs three
+# What JSON does not have (NaN, Infinity) and some write all the same is read as its name.
+_DECODER = json.JSONDecoder(parse_constant=str)
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII).fullmatch
+_NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SPAN_KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUS_CODES = ("UNSET", "OK", "ERROR")
 
@@ -37,7 +43,7 @@ def to_protobuf(data: bytes) -> bytes:
     """
     try:
         # json.loads(bytes) would take UTF-16 and UTF-32 as well (RFC 8259, section 8.1).
-        document = json.loads(data.decode().removeprefix("\ufeff"))
+        document = _DECODER.decode(data.decode().removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"the body is not JSON: {error}") from error
     return document_to_protobuf(document)
@@ -125,8 +131,8 @@ def _enum(tag: int, prefix: str, names: tuple[str, ...]) -> Writer:
 
 def _pair(pair: Any, depth: int = 0) -> bytes:
     """Write a KeyValue."""
-    value = pair.get("value")
-    head = _key(pair.get("key") or "")
+    key, value = pair.get("key"), pair.get("value")
+    head = _key("" if key is None else key)
     return head if value is None else head + _delimited(0x12, _any(value, depth))
 
 
@@ -144,7 +150,11 @@ def _any(value: Any, depth: int) -> bytes:
             if depth == _DEEPEST:
                 raise BadInput(f"an attribute is nested deeper than {_DEEPEST} levels")
             tag, write_item = _NESTED[member]
-            items = content.get("values") or []
+            items = content.get("values")
+            if items is None:
+                return _delimited(tag, b"")
+            if not isinstance(items, list):
+                raise BadInput(f"{str(items)[:40]!r} stands where a list is expected")
             inner = [_delimited(0x0A, write_item(item, depth + 1)) for item in items]
             return _delimited(tag, b"".join(inner))
     return b""
@@ -173,9 +183,14 @@ def _boolean(value: Any) -> bytes:
 
 
 def _double(value: Any) -> bytes:
-    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+    if isinstance(value, str) and value in _NO_NUMBERS:
+        return b"\x21" + _DOUBLE(_NO_NUMBERS[value])
+    if isinstance(value, bool) or (isinstance(value, str) and not _NUMBER(value)):
         raise BadInput(f"{value!r} is not a number")
-    return b"\x21" + _DOUBLE(float(value))
+    number = float(value)
+    if math.isinf(number):
+        raise BadInput(f"{value!r} is larger than a double can be")
+    return b"\x21" + _DOUBLE(number)
 
 
 def _base64(value: str) -> bytes:
@@ -190,7 +205,7 @@ def _base64(value: str) -> bytes:
 def _integer(value: Any) -> int:
     if type(value) is int:
         return value
-    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+    if isinstance(value, bool) or (isinstance(value, str) and not _NUMBER(value)):
         raise BadInput(f"{value!r} is not an integer")
     try:
         return int(value) if isinstance(value, str) else _whole(value)
@@ -212,8 +227,6 @@ def _delimited(tag: int, payload: bytes) -> bytes:
 def _varint(number: int) -> bytes:
     if 0 <= number < len(_SIZES):
         return _SIZES[number]
-    if not -(2**63) <= number < 2**64:
-        raise BadInput(f"{number} does not fit into 64 bits")
     return _base128(number & 2**64 - 1)
 
 

@@ -4,10 +4,11 @@ import base64
 import contextlib
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, Parse, ParseError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -237,6 +238,46 @@ def test_json_and_protobuf_say_the_same(
     read = decode(_hexify(MessageToDict(request, use_integers_for_enums=True)))
 
     assert read == request
+
+
+_ODD: list[Any] = [
+    *(None, True, False, 0, 1, -1, 5.0, 1.5, -0.0, 1e3, 1e20, 1e308, [], {}, [1], {"a": 1}),
+    *(2**31, 2**32, 2**32 - 1, -(2**31), 2**63, 2**63 - 1, -(2**63), 2**64 - 1, 2**64),
+    *("", "0", "-0", "01", "+1", " 1", "1 ", "1_0", "0x1", "5.0", "1.5", "1.", ".5", "1e3", "1e-3"),
+    *("NaN", "Infinity", "-Infinity", "nan", "inf", "true", "x", "AQ==", "AQ", "-_8=", "9" * 30),
+    *("1e400", "1e-400", "18446744073709551615", "-9223372036854775808"),
+]
+_SCALAR_MEMBERS = ("stringValue", "boolValue", "intValue", "doubleValue", "bytesValue")
+_SPAN_MEMBERS = ("name", "traceState", "startTimeUnixNano", "flags", "droppedLinksCount")
+# Python's float() and int() take these, and so does its parser; they are no JSON numbers.
+_ONLY_PYTHON_S = {"01", "+1", " 1", "1 ", "1_0", "1.", ".5", "inf", "1e400"}
+
+
+@pytest.mark.parametrize("member", [*_SPAN_MEMBERS, *_SCALAR_MEMBERS])
+def test_scalars_are_read_as_protobuf_s_own_parser_reads_them(member: str) -> None:
+    for odd in _ODD:
+        if member == "doubleValue" and isinstance(odd, bool):
+            continue  # in Python they are 1 and 0
+        span: dict[str, Any] = {member: odd}
+        if member in _SCALAR_MEMBERS:
+            span = {"attributes": [{"key": "k", "value": span}]}
+        document = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+        allowed = {_or_none(_protobuf_s_own, document)}
+        if isinstance(odd, str) and odd in _ONLY_PYTHON_S:
+            allowed.add(None)
+
+        assert _or_none(decode, document) in allowed, odd
+
+
+def _protobuf_s_own(document: Any) -> ExportTraceServiceRequest:
+    return Parse(json.dumps(document), ExportTraceServiceRequest())
+
+
+def _or_none(read: Callable[[Any], ExportTraceServiceRequest], document: Any) -> bytes | None:
+    try:
+        return read(document).SerializeToString(deterministic=True)
+    except (BadInput, ParseError):
+        return None
 
 
 def test_any_json_is_either_read_or_refused() -> None:

@@ -164,11 +164,39 @@ NUMBERS = [
     _value(
         "lenient_numbers", "a bare NaN", {"doubleValue": math.nan}, AnyValue(double_value=math.nan)
     ),
-    _raw(
+    _value(
         "lenient_numbers",
+        "a bare Infinity",
+        {"doubleValue": -math.inf},
+        AnyValue(double_value=-math.inf),
+    ),
+    _raw(
+        "doubles",
         "more than a double",
         '"attributes": [{"key": "k", "value": {"doubleValue": 1e999}}]',
-        valued(AnyValue(double_value=math.inf)),
+        None,
+    ),
+    _bad_value("doubles", "more than a double, as text", {"doubleValue": "-1e400"}),
+    _value("doubles", "less than a double", {"doubleValue": "1e-999"}, AnyValue(double_value=0.0)),
+    *(
+        _bad_value("doubles", f"{text!r}", {"doubleValue": text})
+        for text in ("nan", "inf", "+1", " 1", "1 ", ".5", "1.", "0x1p3", "١")
+    ),
+    *(
+        _bad_value("int64", f"{text!r}", {"intValue": text})
+        for text in ("+1", "01", " 1", "1\n", "0x10", "1,000", "--1", "१")
+    ),
+    _bad("int64", "a bare NaN for a time", document(startTimeUnixNano=math.nan)),
+    *(
+        _bad("strings", f"a key that is {key!r}", document(attributes=[{"key": key}]))
+        for key in (0, False, [], {}, 5)
+    ),
+    _read("nulls", "a key", document(attributes=[{"key": None}]), valued(None, key="")),
+    _read("attributes", "no key", document(attributes=[{}]), valued(None, key="")),
+    *(
+        _bad_value("json_shape", f"{kind} whose values are {values!r}", {kind: {"values": values}})
+        for kind in ("arrayValue", "kvlistValue")
+        for values in (0, "", False, {})
     ),
     _bad_value("booleans", "text", {"boolValue": "true"}),
     _bad_value("booleans", "a number", {"boolValue": 1}),

@@ -128,7 +128,7 @@ RULES: dict[str, Rule] = {
         surrogates=("RFC 8259", "8.2", "half of a pair is unpredictable; ours: U+FFFD"),
         repeated_names=("RFC 8259", "4", "a name given twice is unpredictable; ours: the last"),
         json_depth=("RFC 8259", "9", "an implementation may limit the depth"),
-        lenient_numbers=("ours", "RFC 8259, 6", "bare NaN, and what no double holds, are read"),
+        lenient_numbers=("ours", "RFC 8259, 6", "bare NaN and Infinity are read"),
     ),
     **_rules(
         "spans",
