@@ -105,7 +105,7 @@ def _id(tag: int) -> Writer:
 
 def _number(tag: int, least: int, most: int) -> Writer:
     def write(value: Any) -> bytes:
-        number = _integer(value)
+        number = value if type(value) is int else _integer(value)
         if not least <= number <= most:
             raise BadInput(f"{number} is not between {least} and {most}")
         return _TAGS[tag] + _varint(number)
@@ -205,6 +205,8 @@ def _base64(value: str) -> bytes:
 def _integer(value: Any) -> int:
     if type(value) is int:
         return value
+    if type(value) is str and value.isdigit() and value.isascii() and value[0] != "0":
+        return int(value)  # nearly all
     if isinstance(value, bool) or (isinstance(value, str) and not _NUMBER(value)):
         raise BadInput(f"{value!r} is not an integer")
     try:

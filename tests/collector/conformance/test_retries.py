@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -19,10 +24,12 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from base.clock import ManualClock
 from collector.keys import Role
 from collector.refusal import LONGEST_WAIT, Reason, Refused
+from collector.wellformed import Checked
 from tests.collector.conformance.case import ALL, Case, Transport, one, request, span
 from tests.collector.conformance.client import Client, Disk, Told
 from tests.collector.conformance.conftest import Serve, Served
 
+_CHECK = "collector.intake.check"
 RETRYABLE_HTTP = {429, 502, 503, 504}
 SDK_GIVES_UP_S = 10.0  # OTEL_EXPORTER_OTLP_TIMEOUT
 RATE = 10
@@ -138,6 +145,95 @@ def full(serve_here: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     assert httpx.get(f"{served.http}/status").json()["log"]["waiting_bytes"] > 1  # counted anew
     yield made
     made.close()
+
+
+def _disk_is_full(_fd: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def _receiver_fails(_body: bytes) -> Checked:
+    raise RuntimeError("a fault of ours")
+
+
+@pytest.mark.parametrize("transport", ALL)
+@pytest.mark.parametrize(
+    ("broken", "by"), [("collector.wal.os.fdatasync", _disk_is_full), (_CHECK, _receiver_fails)]
+)
+def test_a_fault_of_ours_is_for_a_while_and_the_same_request_is_taken_when_it_is_over(
+    served: Served,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: str,
+    by: Callable[..., Any],
+    transport: Transport,
+) -> None:
+    served.clock.advance(timedelta(hours=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(broken, by)
+        told = client.send(ONE, transport)
+
+    _passes(told, 503)
+    assert client.send(ONE, transport).status is None
+
+
+@pytest.fixture(scope="module")
+def small(serve_here: Serve, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """One that may hold two thousand bytes of requests."""
+    return serve_here(tmp_path_factory.mktemp("small"), memory_bytes=2000)
+
+
+@pytest.mark.parametrize("transport", ALL)
+def test_full_memory_is_for_a_while(small: Served, transport: Transport) -> None:
+    client = Client(small.http, small.grpc)
+    case = Case("throttling", "large", one(name="x" * 1500))
+    with _half_sent(small, 1500):
+        _wait_until(lambda: _held_bytes(small) >= 1500)
+
+        told = client.send(case, transport)
+
+    _passes(told, 503)
+    _wait_until(lambda: _held_bytes(small) == 0)
+    assert client.send(case, transport).status is None
+    client.close()
+
+
+def test_a_body_that_takes_too_long_is_refused_and_its_connection_closed(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collector.otlp_http.BODY_TIMEOUT_S", 0.05)
+
+    with _half_sent(served, 100) as connection:
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert b"connection: close" in head
+    status = Status.FromString(body)
+    assert status.message == "the body took longer than 0.05 s"
+    assert not status.details
+
+
+@contextmanager
+def _half_sent(served: Served, size: int) -> Iterator[socket.socket]:
+    """Send so many bytes of a body that is twice as long."""
+    address = urlsplit(served.http)
+    head = f"Host: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: {size * 2}\r\n\r\n"
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        connection.sendall(b"POST /v1/traces HTTP/1.1\r\n" + head.encode() + bytes(size))
+        yield connection
+
+
+def _held_bytes(served: Served) -> int:
+    held: int = httpx.get(f"{served.http}/status").json()["memory_bytes"]
+    return held
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.005)
+    pytest.fail("it did not happen in time")
 
 
 def _advancing(clock: ManualClock, waits: list[float]) -> Callable[[float], bool]:
