@@ -9,6 +9,9 @@ from base.durations import format_duration
 from dashboards.budgets import allowed_of
 from dashboards.shares import shares
 from dashboards.wording import burn, count, dollars, moment, percent, span
+from slo.model import Slo
+from slo.overrides import Chooser
+from slo.spending.model import CostSlo
 from slo.verdict import State, TierVerdict, Verdict
 
 TONES = {
@@ -62,6 +65,21 @@ def reached(verdict: Verdict) -> str:
     if verdict.cost is None:
         return percent(verdict.sli, 2)
     return dollars(verdict.cost.whole.usd_per_unit)
+
+
+def document_of(slo: Slo | CostSlo, verdict: Verdict) -> Slo | CostSlo:
+    """Return a document as it is for a verdict's group, its overrides looked up."""
+    group = tuple(verdict.group.values())
+    return slo.for_group(group) if len(group) == len(slo.group_by) else slo
+
+
+def override_of(slo: Slo | CostSlo | None, verdict: Verdict) -> str:
+    """Name the override that holds for a verdict's group; empty where none does."""
+    group = tuple(verdict.group.values())
+    if slo is None or not slo.overrides or len(group) != len(slo.group_by):
+        return ""
+    number = Chooser(slo.group_by, slo.overrides).of(group)
+    return "" if number is None else str(slo.overrides[number])
 
 
 def unit_of(verdict: Verdict) -> str:

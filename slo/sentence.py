@@ -26,16 +26,15 @@ _LENGTHS = (
 )
 
 
-def sentence(slo: Slo | CostSlo, objective: float | None = None) -> str:
+def sentence(slo: Slo | CostSlo) -> str:
     """Say who is asked about, what must hold, how often and over which time.
 
-    `objective` is a group's own where it differs from the document's.
+    Overrides are not said: ask for the SLO as it is `for_group`.
     """
     if isinstance(slo, CostSlo):
         said = _price(slo)
     else:
-        share = slo.objective if objective is None else objective
-        said = f"{share * 100:.10g} % of {_sliced(slo)}{_asked(slo)}"
+        said = f"{slo.objective * 100:.10g} % of {_sliced(slo)}{_asked(slo)}"
     return f"{said}, over {in_words(slo.window)}{_calendars(slo)}{_groups(slo)}."
 
 

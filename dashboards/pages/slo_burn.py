@@ -11,7 +11,7 @@ from base.durations import format_duration, parse_duration
 from dashboards.parts import aria, badge, nothing
 from dashboards.shares import shares
 from dashboards.state import with_search
-from dashboards.verdict_words import amount
+from dashboards.verdict_words import amount, document_of
 from dashboards.wording import UNKNOWN, burn, count, moment, percent, span
 from slo.expression_text import write
 from slo.model import Slo
@@ -26,8 +26,7 @@ def tiers(verdict: Verdict, slo: Slo | None) -> Any:
     """Show each tier's burn against its factor: bars are scaled so that thresholds line up."""
     if not verdict.tiers:
         return nothing("This SLO has no tiers: it never alerts.")
-    group = tuple(verdict.group.values())
-    least = {tier.name: tier.min_bad for tier in slo.for_group(group).tiers} if slo else {}
+    least = {t.name: t.min_bad for t in document_of(slo, verdict).tiers} if slo else {}
     head = html.Tr(
         [
             html.Th("Tier", scope="col"),

@@ -18,7 +18,9 @@ from dashboards.verdict_words import (
     TONES,
     WORDS,
     amount,
+    document_of,
     fits,
+    override_of,
     reached,
     state_words,
     steady_tier,
@@ -39,7 +41,8 @@ def head(slo: Slo | CostSlo | None, verdict: Verdict, back: str) -> list[Any]:
     """Name the SLO and the group, say what is asked and how it stands."""
     links = [_link(name, url) for name, url in verdict.annotations.items() if _is_url(url)]
     description = slo.description if slo else verdict.annotations.get("description", "")
-    asked = sentence(slo, verdict.objective) if slo else ""
+    held = override_of(slo, verdict)
+    asked = sentence(document_of(slo, verdict)) if slo else ""
     return [
         html.Div(
             [
@@ -50,6 +53,7 @@ def head(slo: Slo | CostSlo | None, verdict: Verdict, back: str) -> list[Any]:
                     for name, value in verdict.group.items()
                 ),
                 badge(WORDS[verdict.state], TONES[verdict.state]),
+                html.Span("override", className="chip", title=held) if held else None,
                 html.Span(
                     [
                         *(_owner(k, verdict.labels[k]) for k in _ordered(verdict.labels)),

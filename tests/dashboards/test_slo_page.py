@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from dashboards.slo_state import SORTS, SloView, parse_view
 from dashboards.state import ViewState, parse_search
 from dashboards.static import to_html
 from dashboards.verdict_words import fits, forecast_words, leading, state_words
+from slo.documents import load
 from slo.exclusion import Exclusion
 from slo.forecast import EXHAUSTED, Forecast
 from slo.verdict import Causes, CostVerdict, Spend, State, Surge, Suspect, TierVerdict, Verdict
@@ -234,6 +236,29 @@ def test_who_owns_it_is_shown_and_only_web_addresses_become_links() -> None:
     assert "serving" in shown.said
     assert shown.links == ["/slo", "https://wiki.example.net/ttft"]
     assert "Chat answers start quickly" in shown.said
+
+
+def test_an_override_that_holds_for_the_group_is_said_and_named(tmp_path: Path) -> None:
+    file = tmp_path / "slo.yaml"
+    file.write_text("""kind: slo
+name: chat-ttft
+objective: 95
+group_by: [tenant]
+overrides:
+  - match: {tenant: acme}
+    objective: 99
+""")
+    document = load([file])[0]
+
+    own = Text(slo_head.head(document, replace(ACME, objective=0.99), "/slo")).said
+    other = Text(slo_head.head(document, GLOBEX, "/slo")).said
+    nobody = Text(slo_head.head(document, replace(ACME, group={}), "/slo")).said
+
+    assert "99 % of requests" in own
+    assert "override" in own
+    assert "95 % of requests" in other
+    assert "95 % of requests" in nobody
+    assert "override" not in other + nobody
 
 
 def test_exclusions_say_what_became_of_them_and_who_said_so() -> None:

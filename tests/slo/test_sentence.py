@@ -35,8 +35,8 @@ def test_it_says_who_is_asked_about_what_must_hold_how_often_and_over_which_time
     )
 
 
-def test_a_groups_own_objective_is_said() -> None:
-    said = sentence(replace(CHAT, eligible=None, group_by=()), 0.995)
+def test_without_a_filter_every_request_is_asked_about() -> None:
+    said = sentence(replace(CHAT, objective=0.995, eligible=None, group_by=()))
 
     assert said.startswith("99.5 % of requests must have outcome = 'good'")
 
