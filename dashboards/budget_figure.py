@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from cost.read import Window
 from dashboards.budgets import BudgetPoint, allowed_of
-from dashboards.control import AlertView
+from dashboards.control import AlertView, LeaseView
 from dashboards.figures import Band, Chart, Event, Mark, Outlook, Series, around, ms, short
 from dashboards.stretches import Stretch
 from dashboards.wording import span
@@ -40,6 +40,7 @@ class Happened:
     """What a budget's chart shows beside the line."""
 
     alerts: Sequence[AlertView] = ()
+    acts: Sequence[LeaseView] = ()
     left_out: Sequence[LeftOut] = ()
     edits: Sequence[Edit] = ()
 
@@ -76,6 +77,7 @@ def outlook(
         for each in happened.edits
         if window.start <= each.at <= stretch.now
     ]
+    marks += around(Window(stretch.start, stretch.now), happened.acts)["marks"]
     at = verdict.forecast.at if verdict.forecast else None
     if end > stretch.now:
         marks.append(Mark(ms(stretch.now), "now", "now"))
@@ -174,6 +176,7 @@ def _aloud(verdict: Verdict, happened: Happened, fired: int) -> str:
     counted = (
         (fired, "alert fired", "alerts fired"),
         (len(happened.left_out), "time is left out", "times are left out"),
+        (len(happened.acts), "act of the control loop", "acts of the control loop"),
         (len(happened.edits), "change of the document", "changes of the document"),
     )
     said += [f"{n} {one if n == 1 else many}." for n, one, many in counted if n]

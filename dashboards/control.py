@@ -57,6 +57,7 @@ class LeaseView:
     closed_at: datetime | None = None
     effect: str = ""
     is_dry_run: bool = False
+    slo: str = ""  # for whose sake
 
 
 def read_alerts(
@@ -112,6 +113,7 @@ def lease_view(lease: Lease) -> LeaseView:
         closed_at=lease.closed_at,
         effect=_effect(lease),
         is_dry_run=lease.dry_run,
+        slo=lease.slo,
     )
 
 

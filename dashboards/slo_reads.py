@@ -19,7 +19,7 @@ from dashboards.budgets import (
     read_spent,
     step_of,
 )
-from dashboards.control import AlertView, read_alerts
+from dashboards.control import AlertView, LeaseView, read_alerts, read_leases
 from dashboards.reader import PATIENCE_S, Reader
 from dashboards.slo_state import WINDOW
 from dashboards.stretches import Stretch
@@ -38,8 +38,8 @@ _KEPT = ((timedelta(days=1), timedelta(seconds=10)), (timedelta(days=29), timede
 class SloFacts:
     """`spent` is of the stretch; `counts` of the page's time range, in steps of `step`.
 
-    `window` is the part of that range which is over. Exclusions are those that touch the group,
-    whatever became of them; versions are the newest first.
+    `window` is the part of that range which is over. Acts are those for the SLO's sake. Exclusions
+    are those that touch the group, whatever became of them; versions are the newest first.
     """
 
     spent: tuple[BudgetPoint, ...]
@@ -47,6 +47,7 @@ class SloFacts:
     window: Window
     step: timedelta
     alerts: Sequence[AlertView]
+    acts: Sequence[LeaseView]
     exclusions: Sequence[Exclusion]
     versions: Sequence[Version]
 
@@ -72,6 +73,7 @@ def read_facts(
         window=window,
         step=step,
         alerts=[alert for alert in fired if dict(alert.group) == dict(verdict.group)],
+        acts=[act for act in read_leases(deps.db, Window(first, now)) if act.slo == verdict.slo],
         exclusions=read_exclusions(deps.db, slo, verdict.group) if slo else (),
         versions=read_versions(deps.db, verdict.slo),
     )
@@ -119,6 +121,7 @@ def happened(facts: SloFacts, window: Window) -> Happened:
     """Gather what a chart of a window shows beside its line."""
     return Happened(
         alerts=facts.alerts,
+        acts=facts.acts,
         left_out=left_out(facts.exclusions, window),
         edits=[Edit(each.at, f"v{each.number}") for each in facts.versions],
     )

@@ -35,10 +35,10 @@ def firing(alerts: Sequence[AlertView], now: datetime, within: str = "in this ti
     return html.Ul([_alert(a, now) for a in (*live, *over)[:SHOWN]], className="events")
 
 
-def timeline(leases: Sequence[LeaseView], now: datetime) -> Any:
+def timeline(leases: Sequence[LeaseView], now: datetime, within: str = "in this time range") -> Any:
     """List what was done, newest first, with whether it helped."""
     if not leases:
-        return nothing("Nothing had to be done in this time range.")
+        return nothing(f"Nothing had to be done {within}.")
     newest = sorted(leases, key=lambda lease: lease.created_at, reverse=True)
     return html.Ol([_lease(lease, now) for lease in newest[:SHOWN]], className="events")
 

@@ -12,7 +12,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from cost.read import Window
 from dashboards import budget_figure, figures
 from dashboards.pages import slo_burn, slo_groups, slo_head, slo_list, slo_record
-from dashboards.pages.events import firing
+from dashboards.pages.events import firing, timeline
 from dashboards.parts import aria, card, graph, keys, mark_loaded, problem, waiting, waiting_tiles
 from dashboards.reader import SHARED, Reader
 from dashboards.refresh import Seen, only_changed, outputs
@@ -40,6 +40,7 @@ PARTS = (
     "slo-share-box.children",
     "slo-why.children",
     "slo-fired.children",
+    "slo-done.children",
     "slo-periods.children",
     "slo-groups-card.hidden",
     "slo-groups.children",
@@ -127,6 +128,7 @@ def _rail() -> Any:
         [
             card("What burns", html.Div(waiting(120), id="slo-why", className="why")),
             card("Pages and tickets", html.Div(waiting(90), id="slo-fired")),
+            card("What was done", html.Div(waiting(60), id="slo-done")),
             card("Calendar periods", html.Div(waiting(60), id="slo-periods")),
         ],
         className="stack side",
@@ -268,6 +270,7 @@ def _detail(
             verdict.at,
             "in the budget window",
         ),
+        "slo-done.children": timeline(facts.acts, verdict.at, "for this SLO in the budget window"),
         "slo-periods.children": slo_record.periods(verdict),
         "slo-document.children": slo_record.definition(document),
         "slo-versions.children": slo_record.versions(facts.versions, verdict.at),
@@ -316,6 +319,8 @@ def _keys(verdict: Verdict, stretch: Stretch, facts: SloFacts) -> list[Any]:
         out.append(_key("foreseen", "forecast, 80 % of cases"))
     if any(a.since < window.end and (a.until or window.end) > window.start for a in seen.alerts):
         out.append(_key("fired", "page or ticket"))
+    if seen.acts:
+        out.append(_key("act", "act of the control loop"))
     if seen.left_out:
         out.append(_key("left-out", "excluded"))
     if any(window.start <= edit.at <= window.end for edit in seen.edits):

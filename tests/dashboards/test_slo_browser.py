@@ -40,6 +40,7 @@ def test_one_slo_shows_budget_burn_causes_groups_and_what_is_on_record(visit: Vi
     visit.see("#slo-tiers .bullet .over")
     visit.see("#slo-why .causes a")
     visit.see("#slo-fired .event", "page")
+    visit.see("#slo-done", "Nothing had to be done for this SLO")
     visit.see("#slo-periods .event", "Europe/Berlin")
     visit.see("#slo-exclusions .event.over s", "load test")
     visit.see("#slo-exclusions .event", "every Sunday, 02:00 to 03:00 Europe/Berlin")

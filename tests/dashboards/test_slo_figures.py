@@ -12,7 +12,7 @@ import seeding
 from cost.read import Window
 from dashboards.budget_figure import Edit, Happened, LeftOut, bad_share, outlook
 from dashboards.budgets import BudgetPoint, allowed_of, spent
-from dashboards.control import AlertView
+from dashboards.control import AlertView, LeaseView
 from dashboards.figures import ms
 from dashboards.stretches import chosen_stretch, stretches
 from slo.forecast import EXHAUSTED, Forecast
@@ -87,8 +87,12 @@ def test_pages_exclusions_and_edits_are_marked_with_words() -> None:
         "chat-ttft", "chat-ttft", {"tenant": "globex"}, "page", "resolved",
         NOW - 2 * DAY, NOW - 2 * DAY + HOUR,
     )  # fmt: skip
+    act = LeaseView(
+        "1", "shed", "gateway/demo", "shed 90 %", "", "applied", NOW - 3 * DAY, slo="chat-ttft"
+    )
     seen = Happened(
         [page, replace(page, state="pending")],
+        [act],
         [LeftOut(NOW - 40 * DAY, NOW - 29 * DAY, "left out: upgrade")],
         [Edit(NOW - DAY, "v2"), Edit(NOW - 99 * DAY, "v1")],
     )
@@ -101,7 +105,7 @@ def test_pages_exclusions_and_edits_are_marked_with_words() -> None:
         ("fired", "page for 1h"),
     ]
     assert chart.bands[0].start == chart.start
-    assert [(m.kind, m.words) for m in chart.marks] == [("edit", "v2")]
+    assert [(m.kind, m.words) for m in chart.marks] == [("edit", "v2"), ("act", "shed")]
     assert "1 alert fired" in chart.says
 
 
