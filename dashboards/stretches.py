@@ -42,6 +42,8 @@ def stretches(verdict: Verdict) -> list[Stretch]:
     now, window = verdict.at, verdict.window
     total, left = verdict.total, verdict.budget_remaining
     whole = Stretch(WINDOW, format_duration(window), now - window, now, now, total, left)
+    if verdict.cost is not None:  # dollars are remembered by day
+        return [whole]
     newest = [
         Stretch(text, text, now - parse_duration(text), now, now, total, left, is_whole=False)
         for text in _NEWEST

@@ -17,6 +17,7 @@ from dashboards.pages.slo import choose
 from dashboards.slo_state import SORTS, SloView, parse_view
 from dashboards.state import ViewState, parse_search
 from dashboards.static import to_html
+from dashboards.stretches import stretches
 from dashboards.verdict_words import fits, forecast_words, leading, state_words
 from slo.documents import load
 from slo.exclusion import Exclusion
@@ -327,6 +328,7 @@ def test_an_slo_about_cost_is_shown_in_dollars() -> None:
     assert "$0.0072" in groups
     assert "Spent" in groups
     assert "the Cost page says who spends" in Text(slo_burn.reasons(verdict, None, "")).said
+    assert [each.key for each in stretches(verdict)] == ["window"]
     for column in SORTS:
         assert slo_groups.ordered([verdict], column, is_descending=True) == [verdict]
 
