@@ -109,10 +109,7 @@ def bad_share(
     pairs = [] if counts is None else list(zip(counts.good, counts.bad, strict=True))
     shares = tuple(short(bad / (good + bad) * 100) if good + bad else None for good, bad in pairs)
     if counts is None or not any(share is not None for share in shares):
-        why = "No judged request in this time range"
-        if verdict.cost is not None:
-            why = "Dollars are judged here, not requests"
-        return Chart(title, height=180, empty=why)
+        return Chart(title, height=180, empty="No judged request in this time range")
     allowed = round(allowed_of(verdict, 1) * 100, 10)
     fired = _fired(happened.alerts, window)
     return Chart(

@@ -141,13 +141,18 @@ def forecast_words(verdict: Verdict) -> str:
     return f"budget spent {forecast.says}"
 
 
+def reason_words(reason: str) -> str:
+    """Write the name of a reason as words; a clause that is its own text stays as it is."""
+    return reason.replace("_", " ") if reason.isidentifier() else reason
+
+
 def leading(verdict: Verdict) -> str:
     """Name what most of the bad requests failed on: "first token 76 %"; empty without any."""
     counts: Mapping[str, float] = (
         dict(verdict.causes.reasons) if verdict.causes else verdict.bad_reasons
     )
     found = shares(counts, 8)
-    return f"{found[0].name.replace('_', ' ')} {found[0].text}" if found else ""
+    return f"{reason_words(found[0].name)} {found[0].text}" if found else ""
 
 
 def _burning(verdict: Verdict) -> str:

@@ -37,6 +37,7 @@ PARTS = (
     "slo-burndown-box.children",
     "slo-burndown-keys.children",
     "slo-tiers.children",
+    "slo-share-card.hidden",
     "slo-share-box.children",
     "slo-why.children",
     "slo-fired.children",
@@ -69,6 +70,7 @@ def layout() -> Any:
                         note=html.Span(
                             "in the header's time range; dotted: allowed", className="dim"
                         ),
+                        id="slo-share-card",
                     ),
                     card(
                         "Groups",
@@ -258,12 +260,8 @@ def _detail(
         "slo-burndown-box.children": graph("slo-burndown", _burndown(verdict, stretch, facts)),
         "slo-burndown-keys.children": _keys(verdict, stretch, facts),
         "slo-tiers.children": slo_burn.tiers(verdict, slo),
-        "slo-share-box.children": graph(
-            "slo-share",
-            budget_figure.bad_share(
-                facts.counts, facts.window, facts.step, verdict, happened(facts, facts.window)
-            ),
-        ),
+        "slo-share-card.hidden": verdict.cost is not None,
+        "slo-share-box.children": None if verdict.cost else _share(verdict, facts),
         "slo-why.children": slo_burn.reasons(verdict, slo, search),
         "slo-fired.children": firing(
             [a for a in facts.alerts if a.until is None or a.until >= window.start],
@@ -290,6 +288,12 @@ def _burndown(verdict: Verdict, stretch: Stretch, facts: SloFacts) -> figures.Ch
         return replace(empty, height=280)
     seen = happened(facts, Window(stretch.start, stretch.now))
     return budget_figure.outlook(facts.spent, verdict, stretch, seen)
+
+
+def _share(verdict: Verdict, facts: SloFacts) -> Any:
+    seen = happened(facts, facts.window)
+    chart = budget_figure.bad_share(facts.counts, facts.window, facts.step, verdict, seen)
+    return graph("slo-share", chart)
 
 
 def _spans(verdict: Verdict, stretch: Stretch, search: str) -> list[Any]:

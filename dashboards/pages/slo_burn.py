@@ -11,7 +11,7 @@ from base.durations import format_duration, parse_duration
 from dashboards.parts import aria, badge, nothing
 from dashboards.shares import shares
 from dashboards.state import with_search
-from dashboards.verdict_words import amount, document_of
+from dashboards.verdict_words import amount, document_of, reason_words
 from dashboards.wording import UNKNOWN, burn, count, moment, percent, span
 from slo.expression_text import write
 from slo.model import Slo
@@ -217,7 +217,7 @@ def _bars(rows: Sequence[tuple[str, float, str, str]], clauses: Mapping[str, str
                     [
                         html.Td(
                             html.Span(
-                                name if name in clauses else name.replace("_", " "),
+                                reason_words(name),
                                 title=clauses.get(name, name),
                             ),
                             className="reason",
