@@ -3,8 +3,9 @@
 `python benchmarks/slo_alerts.py` prints five tables in a few minutes. Tenants are simulated
 minute by minute: Poisson arrivals, independent failures. "Plain" is the same tiers without a
 guard, "5 bad" asks in addition for five bad requests in the long window. With weights, requests
-have between 100 and 100,000 tokens (`--tail` of a Pareto distribution: the lower, the heavier), and
-"as counts" is a guard that takes tokens for requests.
+have between 100 and 100,000 tokens (`--tail` of a Pareto distribution: the lower, the heavier) and
+fail alike, or with a chance that grows as their tokens to the power of `--skew`; "as counts" is a
+guard that takes tokens for requests.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rich.table import Table
 from slo.backtest.greatest import Greatest
 from slo.budget import allowance
 from slo.burn import judge_many
-from slo.guard import Behind, Flags, Ints, Tally
+from slo.guard import Behind, Flags, Floats, Ints, Tally
 from slo.tiers import Tier, classic, derive, outage_to_fire
 
 MINUTE, MONTH = timedelta(minutes=1), timedelta(days=30)
@@ -163,15 +164,35 @@ def false_pages(tenants: int, rng: np.random.Generator) -> Table:
 
 
 class Weighed(History):
-    """Minutes in which each request has tokens of its own."""
+    """Minutes in which each request has tokens of its own.
 
-    def __init__(self, good: Ints, bad: Ints, tail: float, rng: np.random.Generator) -> None:
-        super().__init__(good, bad, rng)
-        good_w, good_most, good_sq = _tokens(good.ravel(), tail, rng)
-        bad_w, bad_most, bad_sq = _tokens(bad.ravel(), tail, rng)
-        self._weights = [_running(each) for each in (bad_w, good_w + bad_w)]
-        self._heaviest = Greatest(np.maximum(good_most, bad_most))
-        self._squares = _running(good_sq + bad_sq, np.float64)
+    A request fails with a chance that grows as its tokens to the power of `skew`; `bad_share` is of
+    the tokens.
+    """
+
+    def __init__(
+        self, total: Ints, bad_share: Floats, tail: float, skew: float, rng: np.random.Generator
+    ) -> None:
+        counts = total.ravel()
+        each = 100 * (1 + rng.pareto(tail, int(counts.sum())))
+        each = np.minimum(each, MOST_TOKENS).astype(np.int64)
+        chance = each.astype(np.float64) ** skew
+        chance *= each.sum() / (each * chance).sum()
+        share = np.repeat(np.broadcast_to(bad_share, total.shape).ravel(), counts)
+        is_bad = rng.random(each.size) < np.where(share < 1, share * chance, 1)
+        some = np.flatnonzero(counts)
+        first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[some])[:-1]))
+
+        def by_minute(values: Ints, of: np.ufunc = np.add) -> Ints:
+            out = np.zeros(counts.size, np.int64)
+            out[some] = of.reduceat(values, first)
+            return out
+
+        bad = by_minute(is_bad.astype(np.int64)).reshape(total.shape)
+        super().__init__(total - bad, bad, rng)
+        self._weights = [_running(by_minute(values)) for values in (each * is_bad, each)]
+        self._heaviest = Greatest(by_minute(each, np.maximum))
+        self._squares = _running(by_minute(each**2), np.float64)
 
     def window(self, length: timedelta, at: Ints) -> Tally:
         first, requests = self._first(length, at), super().window(length, at)
@@ -179,17 +200,6 @@ class Weighed(History):
         heaviest = self._heaviest.between(first, at + 1)
         squares = self._squares[at + 1] - self._squares[first]
         return Tally(bad, total, Behind(requests.total, requests.bad, heaviest, squares))
-
-
-def _tokens(counts: Ints, tail: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
-    """Draw the tokens of each minute's requests: their sum, the most that one has, the squares."""
-    each = np.minimum(100 * (1 + rng.pareto(tail, int(counts.sum()))), MOST_TOKENS).astype(np.int64)
-    sums, most, squares = np.zeros((3, counts.size), np.int64)
-    some = np.flatnonzero(counts)
-    first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[some])[:-1]))
-    sums[some], most[some] = np.add.reduceat(each, first), np.maximum.reduceat(each, first)
-    squares[some] = np.add.reduceat(each**2, first)
-    return sums, most, squares
 
 
 def as_counts(tier: Tier, objective: float, history: History, at: Ints) -> Flags:
@@ -205,7 +215,9 @@ def _alike(tally: Tally) -> Tally:
     return replace(tally, behind=replace(tally.behind, heaviest=one, squares=one * 0.0))
 
 
-def false_pages_by_tokens(tenants: int, tail: float, rng: np.random.Generator) -> Table:
+def false_pages_by_tokens(
+    tenants: int, tail: float, skew: float, rng: np.random.Generator
+) -> Table:
     table = Table(
         "objective", "guard", *(f"{rate}/h" for rate in WEIGHED_RATES),
         title=f"False pages per tenant and 30 days, by tokens, at half budget, {tenants} tenants",
@@ -218,9 +230,8 @@ def false_pages_by_tokens(tenants: int, tail: float, rng: np.random.Generator) -
             sums = dict.fromkeys(found, 0)
             for some in range(0, tenants, AT_ONCE):
                 shape = (min(AT_ONCE, tenants - some), MINUTES)
-                share = allowance(objective) / 2
-                good = rng.poisson(rate / 60 * (1 - share), shape)
-                history = Weighed(good, rng.poisson(rate / 60 * share, shape), tail, rng)
+                share = np.array(allowance(objective) / 2)
+                history = Weighed(rng.poisson(rate / 60, shape), share, tail, skew, rng)
                 sums["as counts"] += onsets(pages(as_counts, tiers, objective, history))
                 sums["ours"] += onsets(pages(ours, tiers, objective, history))
             for name, count in sums.items():
@@ -243,12 +254,12 @@ def time_to_page_by_tokens(tail: float, rng: np.random.Generator) -> Table:
     for objective in (0.9, 0.95, 0.99, 0.999):
         for rate in (30, 100, 1000, 3600):
             total = rng.poisson(rate / 60, (AT_ONCE, before + after))
-            bad = rng.binomial(total, allowance(objective) / 2)
-            bad = np.where(np.arange(before + after) >= before, total, bad)
+            share = np.where(np.arange(before + after) >= before, 1, allowance(objective) / 2)
+            bad = rng.binomial(total, share)
             tiers = derive(objective, MONTH)
             cells: list[str] = []
             for history in (
-                Weighed(total - bad, bad, tail, rng),
+                Weighed(total, share, tail, 0, rng),
                 History(total - bad, bad, rng),
             ):
                 minutes, _ = until_page(ours, tiers, objective, history, before)
@@ -335,12 +346,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tenants", type=int, default=120)
     parser.add_argument("--tail", type=float, default=1.1)
+    parser.add_argument("--skew", type=float, default=0.0)
     parser.add_argument("--only-weights", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng, console = np.random.default_rng(args.seed), Console(width=120)
     started = time.perf_counter()
-    console.print(false_pages_by_tokens(args.tenants, args.tail, rng))
+    console.print(false_pages_by_tokens(args.tenants, args.tail, args.skew, rng))
     console.print(time_to_page_by_tokens(args.tail, rng))
     if args.only_weights:
         return
