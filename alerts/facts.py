@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slo.weight import REQUESTS
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -23,6 +25,7 @@ class Facts:
     factor: float | None = None
     expires_in_s: float | None = None
     bad_reasons: Mapping[str, int] = field(default_factory=dict)
+    unit: str = REQUESTS  # of good, bad and bad_reasons
     burning_since: str = ""
     shares: Mapping[str, float] = field(
         default_factory=dict

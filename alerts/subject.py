@@ -99,6 +99,7 @@ def _facts(verdict: Verdict, tier: TierVerdict | None) -> Facts:
         factor=tier.factor if tier else None,
         expires_in_s=verdict.expires_in.total_seconds() if verdict.expires_in is not None else None,
         bad_reasons=dict(verdict.bad_reasons),
+        unit=verdict.unit,
         **_causes(verdict.causes),
         cost=_cost(verdict, tier),
         labels=dict(verdict.labels),

@@ -13,6 +13,7 @@ from alerts.model import Severity
 from alerts.notice import safe_label
 from base.durations import format_duration, parse_instant
 from base.labels import in_address
+from slo.weight import REQUESTS
 
 _TOP_REASONS = 3
 
@@ -36,7 +37,7 @@ def describe(
         return {"summary": facts.text, "description": facts.text}
     who = f"{slo}{_braces(group)}"
     said = dict(facts.annotations)
-    reasons = _shares(facts.shares) or _reasons(facts.bad_reasons)
+    reasons = _shares(facts.shares) or _reasons(facts.bad_reasons, facts.unit)
     said |= cost_wording.noted(facts)
     headline = _headline(facts, severity, resolved_at)
     sentences = [f"{who}: {headline}.", _budget(facts, resolved_at)]
@@ -111,9 +112,10 @@ def _budget(facts: Facts, resolved_at: datetime | None) -> str:
     return f"{said}."
 
 
-def _reasons(counts: Mapping[str, int]) -> str:
+def _reasons(counts: Mapping[str, int], unit: str) -> str:
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP_REASONS]
-    return ", ".join(f"{reason} ({count})" for reason, count in ranked if count)
+    said = "" if unit == REQUESTS else f" {unit.replace('_', ' ')}"
+    return ", ".join(f"{reason} ({count}{said})" for reason, count in ranked if count)
 
 
 def _shares(shares: Mapping[str, float]) -> str:

@@ -64,6 +64,16 @@ def test_a_burn_names_since_when_on_what_and_where_to_look(say: SimpleNamespace)
     assert f"{said['suspects']}. {said['surges']}. Traces: {said['traces']}." in said["description"]
 
 
+def test_reasons_are_counted_in_the_unit_of_the_slo(say: SimpleNamespace) -> None:
+    facts = replace(facts_of(say), shares={}, bad_reasons={"timeout": 4800, "first": 200})
+
+    said = wording.describe("s", {}, Severity.PAGE, replace(facts, unit="micro_usd"), ())
+    plain = wording.describe("s", {}, Severity.PAGE, facts, ())
+
+    assert said["top_reasons"] == "timeout (4800 micro usd), first (200 micro usd)"
+    assert plain["top_reasons"] == "timeout (4800), first (200)"
+
+
 def test_an_overspent_budget_and_an_unknown_one_are_told_apart(say: SimpleNamespace) -> None:
     facts = facts_of(say)
     spent = wording.describe("s", {}, Severity.PAGE, replace(facts, budget_remaining=-0.42), ())
