@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from base.durations import floor_to, format_duration
@@ -32,6 +33,24 @@ _MOST_POINTS = 400
 _RUNS_AT_MOST = 6  # hours, as the ledger has it (`cost.read.LONGEST_REQUEST`)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Accounts of one SLO drawn up as of one minute: of each window, and of each period by start.
+
+    `unread` windows, and periods without accounts, were not read whole; all since `since` was.
+    """
+
+    found: Mapping[timedelta, Mapping[Group, Account]]
+    by_period: Mapping[datetime, Mapping[Group, Account] | None]
+    unread: frozenset[timedelta]
+    since: datetime
+    groups: Sequence[Group]
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.unread and None not in self.by_period.values()
+
+
 class CostJudge:
     """Judges every group of every SLO about cost; spending is remembered by hour, nothing else.
 
@@ -53,7 +72,8 @@ class CostJudge:
         self._kept = kept  # requests older than that are gone
         self._books: dict[str, HourBook] = {}
         self._lock = threading.Lock()
-        self._last: tuple[datetime, dict[str, Sums]] | None = None
+        self._last: tuple[datetime, dict[str, Drawn]] | None = None
+        self._is_fresh = False  # no closed hour changed since the last
 
     @property
     def slos(self) -> tuple[CostSlo, ...]:
@@ -77,20 +97,27 @@ class CostJudge:
         """Judge as of `now`, with spending as of its whole minute.
 
         A tick is made every few seconds by who must not wait: it takes the spending of the last
-        tick of that minute, and of a history that was not read yet a little each time.
+        tick of that minute, and of a history that was not read yet a little each time. So does a
+        question about that minute, unless a closed hour changed since.
         """
         slos = self._slos
         if not slos:
             return []
         at = floor_to(now, EVERY)
-        at, sums = self._remembered(slos, at) if is_tick else (at, self._read(slos, at, None))
+        last = self._last
+        if last is not None and last[0] == at and (is_tick or self._is_fresh) and _has(last, slos):
+            drawn = last[1]
+        elif is_tick:
+            at, drawn = self._tick(slos, at)
+        else:
+            drawn = self._read(slos, at, None)
         lengths = {length for slo in slos for length in windows_of_all(slo)}
         layers = read_layers(self._engine, lengths, now)
         return [
             verdict
             for slo in slos
             for verdict in self._judge(
-                slo, sums[slo.name], deciding_layer(layers, now - slo.window), at, now
+                slo, drawn[slo.name], deciding_layer(layers, now - slo.window), at, now
             )
         ]
 
@@ -126,23 +153,21 @@ class CostJudge:
                 found[group].append((point, usd(account.spent - later)))
         return found
 
-    def _remembered(
-        self, slos: Sequence[CostSlo], at: datetime
-    ) -> tuple[datetime, dict[str, Sums]]:
+    def _tick(self, slos: Sequence[CostSlo], at: datetime) -> tuple[datetime, dict[str, Drawn]]:
         last = self._last
-        is_usable = last is not None and all(slo.name in last[1] for slo in slos)
-        if last is not None and is_usable and last[0] == at:
+        self._is_fresh = True
+        drawn = self._read(slos, at, _READS_A_TICK)
+        if all(each.is_whole for each in drawn.values()):
+            self._last = at, drawn
+            return at, drawn
+        self._is_fresh = False
+        if last is not None and _has(last, slos) and timedelta(0) <= at - last[0] <= _OLD:
             return last
-        sums = self._read(slos, at, _READS_A_TICK)
-        if all(None not in each.cells.values() for each in sums.values()):
-            self._last = at, sums
-        elif last is not None and is_usable and timedelta(0) <= at - last[0] <= _OLD:
-            return last
-        return at, sums
+        return at, drawn
 
     def _read(
         self, slos: Sequence[CostSlo], at: datetime, most_reads: int | None
-    ) -> dict[str, Sums]:
+    ) -> dict[str, Drawn]:
         for hours in self._spending.changed():
             self._forget(*hours)
         starts: dict[str, set[datetime]] = {}
@@ -158,56 +183,42 @@ class CostJudge:
             if slos == self._slos:
                 self._books = dict(books)
         found = {key: book.sums(starts[key], at, most_reads) for key, book in books.items()}
-        return {slo.name: found[slo.counted] for slo in slos}
+        return {slo.name: _drawn(slo, found[slo.counted], at) for slo in slos}
 
     def _forget(self, first: Hour, end: Hour) -> None:
+        last = self._last
+        if last is not None and first < int(last[0].timestamp()) // 3600 - 2:
+            self._is_fresh = False
         with self._lock:
             books = list(self._books.values())
         for book in books:
             book.forget((first, end))
 
     def _judge(
-        self, slo: CostSlo, sums: Sums, layer: Layer | None, at: datetime, now: datetime
+        self, slo: CostSlo, drawn: Drawn, layer: Layer | None, at: datetime, now: datetime
     ) -> list[Verdict]:
-        found: dict[timedelta, dict[Group, Account]] = {}
-        unread: set[timedelta] = set()
-        for length in windows_of_all(slo):
-            start = start_of(length, at)
-            cell = sums.cells[start]
-            if cell is None:
-                unread.add(length)
-            found[length] = accounts(slo, start, cell or Cell())
-        groups = {group for each in found.values() for group in each}
-        by_period = {}
-        for calendar in slo.calendars:
-            start = calendar.bounds(at)[0]
-            cell = sums.cells[start]
-            by_period[start] = None if cell is None else accounts(slo, start, cell)
-            groups |= set(by_period[start] or ())
+        heard = {id(own): _heard(own, layer, self._settings) for own in slo.variants}
         return [
-            self._verdict(
-                slo.for_group(group), group, found, unread, by_period, sums.since, layer, at, now
-            )
-            for group in sorted(groups) or [()]
+            self._verdict(own, group, drawn, heard[id(own)], layer, at, now)
+            for group in drawn.groups or [()]
+            for own in [slo.for_group(group)]
         ]
 
     def _verdict(
         self,
         slo: CostSlo,
         group: Group,
-        found: Mapping[timedelta, Mapping[Group, Account]],
-        unread: set[timedelta],
-        by_period: Mapping[datetime, Mapping[Group, Account] | None],
-        read_since: datetime,
+        drawn: Drawn,
+        heard: Mapping[timedelta, float],
         layer: Layer | None,
         at: datetime,
         now: datetime,
     ) -> Verdict:
-        lengths = windows_of(slo)
+        found, lengths = drawn.found, windows_of(slo)
         mine = {length: found[length][group] for length in lengths if group in found[length]}
-        unread = unread & set(lengths)
+        unread = drawn.unread & set(lengths)
         whole = mine.get(slo.window) or _nothing(slo, at)
-        heard = _heard(slo, layer, self._settings) | dict.fromkeys(unread, 0.0)
+        heard = {**heard, **dict.fromkeys(unread, 0.0)}
         floor = self._settings.coverage_floor
         tiers = tuple(judge_tier(slo, tier, mine, heard, floor) for tier in slo.tiers)
         left = None if slo.window in unread else budget_left(whole)
@@ -217,7 +228,7 @@ class CostJudge:
             # Every tier may be judged before all of the budget window was read.
             judged = any(tier.long_burn is not None for tier in tiers)
             state = State.OK if judged else State.STALE
-        said = [doubts(slo, whole), self._missing(slo, at, read_since, unread)]
+        said = [doubts(slo, whole), self._missing(slo, at, drawn)]
         return Verdict(
             slo=slo.name,
             group=dict(zip(slo.group_by, group, strict=False)),
@@ -245,7 +256,9 @@ class CostJudge:
             annotations=({"description": slo.description} if slo.description else {})
             | dict(slo.annotations),
             periods=tuple(
-                _period(slo, calendar.period, calendar.zone, calendar.bounds(at), by_period, group)
+                _period(
+                    slo, calendar.period, calendar.zone, calendar.bounds(at), drawn.by_period, group
+                )
                 for calendar in slo.calendars
             ),
             problem="; ".join(each for each in said if each) or None,
@@ -266,11 +279,9 @@ class CostJudge:
             ),
         )
 
-    def _missing(
-        self, slo: CostSlo, at: datetime, read_since: datetime, unread: set[timedelta]
-    ) -> str | None:
-        if unread:
-            return f"spending before {read_since:%Y-%m-%d %H:%M} UTC is still being read"
+    def _missing(self, slo: CostSlo, at: datetime, drawn: Drawn) -> str | None:
+        if drawn.unread:
+            return f"spending before {drawn.since:%Y-%m-%d %H:%M} UTC is still being read"
         since = min([start_of(slo.window, at), *(each.bounds(at)[0] for each in slo.calendars)])
         if self._kept is not None and since < at - self._kept - timedelta(days=1):
             return (
@@ -305,6 +316,30 @@ class _Reader:
                 else Cell(dict(known.charged), dict(known.unused), counted)
             )
         return found
+
+
+def _has(last: tuple[datetime, Mapping[str, Drawn]], slos: Sequence[CostSlo]) -> bool:
+    return all(slo.name in last[1] for slo in slos)
+
+
+def _drawn(slo: CostSlo, sums: Sums, at: datetime) -> Drawn:
+    starts = {length: start_of(length, at) for length in windows_of_all(slo)}
+    found = {
+        length: accounts(slo, start, sums.cells[start] or Cell())
+        for length, start in starts.items()
+    }
+    by_period: dict[datetime, Mapping[Group, Account] | None] = {}
+    for calendar in slo.calendars:
+        start = calendar.bounds(at)[0]
+        cell = sums.cells[start]
+        by_period[start] = None if cell is None else accounts(slo, start, cell)
+    return Drawn(
+        found=found,
+        by_period=by_period,
+        unread=frozenset(n for n, start in starts.items() if sums.cells[start] is None),
+        since=sums.since,
+        groups=sorted({g for each in (*found.values(), *by_period.values()) for g in each or ()}),
+    )
 
 
 def windows_of_all(slo: CostSlo) -> list[timedelta]:

@@ -207,6 +207,23 @@ def test_a_tick_shows_the_last_spending_while_changed_days_are_read_anew(engine:
     assert (before, after) == (15, 18)
 
 
+def test_a_question_about_the_minute_of_a_tick_has_its_answer_until_a_closed_hour_changes(
+    engine: Engine,
+) -> None:
+    put(engine, api_calls(T0, 3))
+    judge = make_judge(engine, cost_slo(group_by=()))
+    _settled(judge, NOW)
+    late, recent = api_calls(T0, 1, 50), api_calls(NOW - 5 * MINUTE, 1, 60)
+    put(engine, [*late, *recent])
+
+    judge.refresh(dirty(recent), 2)
+    same = judge.evaluate(NOW)
+    judge.refresh(dirty(late), 3)
+    other = judge.evaluate(NOW)
+
+    assert [each.cost.whole.units for each in (*same, *other) if each.cost] == [3, 5]
+
+
 def test_history_says_what_was_spent_by_each_midnight(engine: Engine) -> None:
     put(engine, [request for day in range(4) for request in api_calls(T0 - DAY * day, 5, day * 9)])
     judge = make_judge(engine, cost_slo(group_by=("tenant",)))
