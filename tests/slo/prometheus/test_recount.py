@@ -204,6 +204,9 @@ def test_slices_of_events_equal_a_recount(engine: Engine, seconds: int) -> None:
             for handler, (good, bad) in counted.items():
                 expected[handler] += Count(1, 0) if good * 100 >= 97 * (good + bad) else Count(0, 1)
         assert {each.group[0]: each.windows[window] for each in found} == expected
+    verdicts = Evaluator(engine, [slo], SETTINGS).evaluate(NOON)
+    assert {each.unit for each in verdicts} == {"slices"}
+    assert all(each.total and each.coverage for each in verdicts)
 
 
 def _edge(at: int) -> int:
