@@ -6,12 +6,15 @@ import json
 import os
 from bisect import bisect_left
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import Counter as Metric
 from prometheus_client import Histogram
 
+from base.clock import Clock
+from base.durations import format_instant
 from base.selfmon import REGISTRY
 from collector.keys import Identity
 from collector.refusal import Reason
@@ -55,7 +58,10 @@ _NOBODY: _Sender = ("unauthenticated", "")
 class Counters:
     """Counts per sender. Used from the event loop only."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: dict[_Sender, datetime] = {}
+        self._refused_last: dict[tuple[_Sender, Reason], datetime] = {}
         self._requests: Counter[_Sender] = Counter()
         self._spans: Counter[_Sender] = Counter()
         self._bytes: Counter[_Sender] = Counter()
@@ -75,6 +81,7 @@ class Counters:
     ) -> None:
         sender = (identity.source, identity.tenant)
         self._requests[sender] += 1
+        self._last[sender] = self._clock.now()
         self._spans[sender] += spans
         self._bytes[sender] += size
         self._acks[bisect_left(ACK_BOUNDS_MS, ack_s * 1000)] += 1
@@ -88,6 +95,7 @@ class Counters:
     def refused(self, identity: Identity | None, transport: str, reason: Reason) -> None:
         sender = _NOBODY if identity is None else (identity.source, identity.tenant)
         self._refused[sender, reason] += 1
+        self._refused_last[sender, reason] = self._clock.now()
         _refused.labels(transport, reason.value).inc()
 
     def snapshot(self) -> dict[str, Any]:
@@ -104,6 +112,7 @@ class Counters:
         }
 
     def _sender(self, sender: _Sender) -> dict[str, Any]:
+        last = self._last.get(sender)
         return {
             "source": sender[0],
             "tenant": sender[1] or None,
@@ -112,6 +121,12 @@ class Counters:
             "bytes": self._bytes[sender],
             "rejected_spans": self._rejected[sender],
             "refused": {r.value: n for (s, r), n in sorted(self._refused.items()) if s == sender},
+            "last": None if last is None else format_instant(last),
+            "refused_last": {
+                r.value: format_instant(at)
+                for (s, r), at in sorted(self._refused_last.items())
+                if s == sender
+            },
         }
 
     def _quantile(self, share: float) -> int | None:

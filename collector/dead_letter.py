@@ -27,6 +27,7 @@ class DeadLetter:
     source: str
     spans: int
     received: datetime
+    size_bytes: int
 
 
 class DeadLetters:
@@ -51,21 +52,27 @@ class DeadLetters:
         _write(self._folder / f"{stem}.json", json.dumps(note).encode())
 
     def all(self) -> list[DeadLetter]:
-        """Return every letter, oldest first."""
-        letters = []
-        for path in sorted(self._folder.glob("*.json")):
-            note = json.loads(path.read_text("utf-8"))
-            letters.append(
-                DeadLetter(
-                    file=path.with_suffix(".binpb"),
-                    reason=note["reason"],
-                    tenant=note["tenant"],
-                    source=note["source"],
-                    spans=note["spans"],
-                    received=parse_instant(note["received"]),
-                )
-            )
-        return letters
+        """Return every letter, oldest first. One that somebody deletes meanwhile is left out."""
+        found = (_read(path) for path in sorted(self._folder.glob("*.json")))
+        return [letter for letter in found if letter is not None]
+
+
+def _read(path: Path) -> DeadLetter | None:
+    body = path.with_suffix(".binpb")
+    try:
+        note = json.loads(path.read_text("utf-8"))
+        size = body.stat().st_size
+    except FileNotFoundError:
+        return None
+    return DeadLetter(
+        file=body,
+        reason=note["reason"],
+        tenant=note["tenant"],
+        source=note["source"],
+        spans=note["spans"],
+        received=parse_instant(note["received"]),
+        size_bytes=size,
+    )
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -128,7 +128,7 @@ class _Receiver:
         self._consumed = ProgressFile(folder)
         self._waiting_bytes = self._count_waiting()
         self._memory = MemoryBudget(limits.memory_bytes)
-        self._counters = Counters()
+        self._counters = Counters(clock)
         admission = Admission(
             self._authenticator,
             self._memory,

@@ -15,7 +15,7 @@ from dashboards import shell
 from dashboards.deps import Deps
 from dashboards.first import WAIT_S, FirstView
 from dashboards.memo import Memo
-from dashboards.pages import cost, overview, slo, traces
+from dashboards.pages import cost, ingest, overview, slo, traces
 from dashboards.parts import problem
 from dashboards.reader import Reader
 
@@ -116,7 +116,13 @@ def create_app(deps: Deps, first_view_wait_s: float = WAIT_S) -> Dash:
     app.layout = shell.layout()
     reader = Reader(deps, Memo(deps.clock))
     shell.register(app, reader)
-    pages = {"/": overview, "/slo": slo, "/cost": cost, "/traces": traces}
+    pages = {
+        "/": overview,
+        "/slo": slo,
+        "/cost": cost,
+        "/traces": traces,
+        "/ingest": ingest,
+    }
     for page in pages.values():
         page.register(app, reader)
     app.first_view = FirstView(reader, pages, first_view_wait_s)

@@ -10,6 +10,7 @@ import sqlalchemy
 
 from base.clock import Clock
 from cost.prices import PriceBook
+from dashboards.intake import IntakePorts
 from slo.exclusion import Exclusion
 from slo.model import Slo
 from slo.spending.model import CostSlo
@@ -26,6 +27,7 @@ class Deps:
     `engine` is the telemetry store, `db` the control database; `verdicts` answers with the newest
     evaluation, `slos` and `costs` with the documents it judged and `exclusions` with what does not
     count. `spending` says what groups of one about cost had spent by some instants of its window.
+    `intake` is None where no receiver belongs to the pages: its counts are then unknown.
     """
 
     engine: Engine
@@ -37,3 +39,4 @@ class Deps:
     exclusions: Callable[[], Sequence[Exclusion]] = tuple
     costs: Callable[[], Sequence[CostSlo]] = tuple
     spending: Callable[[str, datetime], Spent] = lambda _name, _at: {}
+    intake: IntakePorts | None = None

@@ -15,7 +15,13 @@ from dashboards.reader import Reader
 from dashboards.state import DEFAULT_RANGE, RANGES, followed, parse_search
 from dashboards.theme import mantine_theme
 
-PAGES = (("/", "Overview"), ("/slo", "SLOs"), ("/cost", "Cost"), ("/traces", "Traces"))
+PAGES = (
+    ("/", "Overview"),
+    ("/slo", "SLOs"),
+    ("/cost", "Cost"),
+    ("/traces", "Traces"),
+    ("/ingest", "Ingest"),
+)
 REFRESH_MS = 5_000
 
 

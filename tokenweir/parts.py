@@ -29,7 +29,7 @@ from alerts.engine import AlertEngine
 from alerts.receivers import open_receivers
 from base.clock import Clock
 from base.outbound import http_client
-from collector.counters import STATUS_FILE
+from collector.counters import STATUS_FILE, read_status
 from collector.dead_letter import FOLDER as DEAD_LETTERS
 from collector.dead_letter import DeadLetters
 from collector.keys import Authenticator
@@ -42,6 +42,7 @@ from collector.vocabulary import load as load_vocabulary
 from collector.wal_reader import LogReader
 from dashboards.app import create_app
 from dashboards.deps import Deps
+from dashboards.intake import IntakePorts
 from slo.counters import RequestCounters
 from slo.counts import SloCounts
 from slo.documents import load_all
@@ -201,6 +202,12 @@ class Parts:
             costs=lambda: self.costs.slos,
             spending=self.costs.history,
             exclusions=self._exclusions,
+            intake=IntakePorts(
+                status=lambda: read_status(self._settings.data / STATUS_FILE),
+                pipeline=self.pipeline,
+                letters=self.dead_letters.all,
+                log_bytes=self._settings.collector.log_bytes,
+            ),
         )
 
     def _names(self) -> set[str]:

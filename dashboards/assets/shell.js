@@ -101,7 +101,7 @@
           if (values.get(name)) kept.set(name, values.get(name));
         }
         const text = kept.toString() ? "?" + kept.toString() : "";
-        const paths = ["/", "/slo", "/cost", "/traces"];
+        const paths = ["/", "/slo", "/cost", "/traces", "/ingest"];
         return [
           ...paths.map((p) => "nav-link" + (p === (pathname || "/") ? " active" : "")),
           ...paths.map((p) => p + text),

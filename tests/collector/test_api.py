@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from base.clock import ManualClock
 from base.durations import format_instant
 from collector.api import router
-from collector.counters import Counters, write_status
+from collector.counters import Counters, read_status, write_status
 from collector.dead_letter import DeadLetters
 from collector.keys import Identity, Role
 from collector.pipeline import Lag, PipelineStatus
@@ -72,7 +72,7 @@ def client(tmp_path: Path, clock: ManualClock) -> TestClient:
 
 
 def report(path: Path, clock: ManualClock) -> None:
-    counters = Counters()
+    counters = Counters(clock)
     counters.accepted(ACME, "http", spans=110, size=1000, rejected=1, ack_s=0.004)
     counters.refused(ACME, "http", Reason.UNDECODABLE)
     counters.refused(None, "grpc", Reason.UNAUTHENTICATED)
@@ -83,6 +83,19 @@ def report(path: Path, clock: ManualClock) -> None:
         "log": {"error": None},
     }
     write_status(path, status | counters.snapshot())
+
+
+def test_the_receiver_says_when_it_last_took_and_refused_of_each_sender(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    report(tmp_path / "receiver.json", clock)
+
+    status = read_status(tmp_path / "receiver.json")
+
+    assert status is not None
+    now, (app, nobody) = format_instant(clock.now()), status["sources"]
+    assert (app["last"], app["refused_last"]) == (now, {"undecodable": now})
+    assert (nobody["last"], nobody["refused_last"]) == (None, {"unauthenticated": now})
 
 
 def test_receiver_store_and_dead_letters_are_joined_by_sender(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import intake_seeding
 import seeding
 import sqlalchemy
 from a2wsgi import WSGIMiddleware
@@ -58,6 +59,7 @@ def open_instance(
     evaluator = Evaluator(engine, slos, SloSettings(), in_force)
     if is_new and requests:
         seeding.seed(engine, now, requests=requests)
+        intake_seeding.seed_intake(engine, now)
         SloCounts(engine, slos, SloSettings(), clock).ensure()
         _record(db, slos, now)
         _fire(AlertEngine(db, [], AlertSettings(), clock), evaluator, now)
@@ -73,6 +75,7 @@ def open_instance(
         verdicts=lambda: judged,
         slos=lambda: slos,
         exclusions=in_force,
+        intake=intake_seeding.ports(now) if requests else None,
     )
     return mount(deps), deps, engine
 
