@@ -83,6 +83,15 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "not traces",
         "Only traces are taken: set OTEL_METRICS_EXPORTER and OTEL_LOGS_EXPORTER to none.",
     ),
+    "no_such_path": (
+        "wrong path",
+        "Traces are taken at /v1/traces: set OTEL_EXPORTER_OTLP_ENDPOINT to the address alone, or"
+        " OTEL_EXPORTER_OTLP_TRACES_ENDPOINT to all of it.",
+    ),
+    "wrong_method": (
+        "wrong method",
+        "Traces are sent with POST; a probe or a browser asks in another way.",
+    ),
     "internal": ("receiver failed", "A fault of ours: the receiver's log has the trace of it."),
 }
 
