@@ -85,8 +85,10 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "no_such_path": (
         "wrong path",
-        "Traces are taken at /v1/traces: set OTEL_EXPORTER_OTLP_ENDPOINT to the address alone, or"
-        " OTEL_EXPORTER_OTLP_TRACES_ENDPOINT to all of it.",
+        (
+            "Traces are taken at /v1/traces: set OTEL_EXPORTER_OTLP_ENDPOINT to the address alone, or"
+            " OTEL_EXPORTER_OTLP_TRACES_ENDPOINT to all of it."
+        ),
     ),
     "wrong_method": (
         "wrong method",

@@ -32,7 +32,11 @@ def refusals(found: Sequence[Refusals], receiver: ReceiverState | None, now: dat
 
 
 def _refusal(each: Refusals, now: datetime) -> Any:
-    fate = badge("sender tries again", "calm") if each.is_tried_again else badge("lost", "bad")
+    fate = (
+        badge("sender tries again", "calm")
+        if each.is_tried_again
+        else badge("not tried again", "bad")
+    )
     when = f"last {ago(each.last, now)}" if each.last else ""
     return html.Li(
         [
