@@ -147,12 +147,12 @@ def reason_words(reason: str) -> str:
 
 
 def leading(verdict: Verdict) -> str:
-    """Name what most of the bad requests failed on: "first token 76 %"; empty without any."""
+    """Name what most of the bad requests failed on: "first token: 76 %"; empty without any."""
     counts: Mapping[str, float] = (
         dict(verdict.causes.reasons) if verdict.causes else verdict.bad_reasons
     )
     found = shares(counts, 8)
-    return f"{reason_words(found[0].name)} {found[0].text}" if found else ""
+    return f"{reason_words(found[0].name)}: {found[0].text}" if found else ""
 
 
 def _burning(verdict: Verdict) -> str:

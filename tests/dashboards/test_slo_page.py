@@ -221,8 +221,8 @@ def test_what_burns_names_since_when_suspects_surges_and_traces() -> None:
     for said in ("11:00:00", "for 1h", "r1", "92 % of the bad", "90k", "prompt tokens/min"):
         assert said in shown.said
     assert f"/traces?range=7d&trace={'ab' * 16}" in shown.links
-    assert leading(replace(ACME, causes=causes)) == "ttft slow 90 %"
-    assert leading(replace(ACME, bad_reasons={"ttft_ms <= 2000": 3})) == "ttft_ms <= 2000 100 %"
+    assert leading(replace(ACME, causes=causes)) == "ttft slow: 90 %"
+    assert leading(replace(ACME, bad_reasons={"ttft_ms <= 2000": 3})) == "ttft_ms <= 2000: 100 %"
 
 
 def test_who_owns_it_is_shown_and_only_web_addresses_become_links() -> None:
