@@ -85,10 +85,8 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "no_such_path": (
         "wrong path",
-        (
-            "Traces are taken at /v1/traces: set OTEL_EXPORTER_OTLP_ENDPOINT to the address alone, or"
-            " OTEL_EXPORTER_OTLP_TRACES_ENDPOINT to all of it."
-        ),
+        "Traces are taken at /v1/traces: OTEL_EXPORTER_OTLP_ENDPOINT is the address alone,"
+        " OTEL_EXPORTER_OTLP_TRACES_ENDPOINT all of it.",
     ),
     "wrong_method": (
         "wrong method",
