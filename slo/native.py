@@ -19,7 +19,6 @@ from slo.checks import (
     read_group_by,
     warn_of_failures_that_pass,
 )
-from slo.counted import read_composite, read_weight
 from slo.fields import Fields, Report
 from slo.located import Located
 from slo.model import Slo
@@ -30,6 +29,7 @@ from slo.slice_document import read_slices
 from slo.slices import MIN_BAD as MIN_BAD_SLICES
 from slo.tier_document import read_min_bad, read_tiers
 from slo.tiers import MIN_BAD
+from slo.weight_document import read_composite, read_weight
 
 DEFAULT_GOOD = "outcome = 'good'"
 _T = TypeVar("_T")

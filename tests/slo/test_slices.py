@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from base.clock import ManualClock
 from base.errors import BadInput
-from slo.api import SlicesBody, body_of
 from slo.budget import Count
 from slo.calendar import read_calendar
 from slo.counts import SloCounts
@@ -28,6 +27,7 @@ from slo.settings import SloSettings
 from slo.slices import LENGTHS, Slices, ceil_to_slice, floor_to_slice, make_slices
 from slo.tiers import derive
 from slo.verdict import State
+from slo.verdict_body import SlicesBody, body_of
 from slo.window_counts import GroupCounts, count_windows
 from store.engine import Engine
 from tests.slo.conftest import empty

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from base.clock import ManualClock
 from base.errors import BadInput
-from slo.api import body_of
 from slo.causes import read_causes
 from slo.counters import BORN_AT_ZERO, RequestCounters
 from slo.counts import SloCounts
@@ -24,6 +23,7 @@ from slo.outlook import request_weight, spent_of
 from slo.settings import SloSettings
 from slo.targets import targets_of
 from slo.verdict import State, Verdict
+from slo.verdict_body import body_of
 from store.engine import Engine
 from tests.slo.made_facts import EPOCH, alive, dirty, fact, put
 from tests.slo.made_slos import read_slos

@@ -23,7 +23,7 @@ from base.clock import ManualClock
 from base.db import metadata, open_engine
 from base.durations import format_instant
 from cost.prices import GpuPrice, PriceBook
-from slo.api import body_of, router
+from slo.api import router
 from slo.calendar import Calendar, Period
 from slo.evaluator import Evaluator
 from slo.metrics import VerdictGauges
@@ -31,6 +31,7 @@ from slo.settings import SloSettings
 from slo.spending.judge import CostJudge
 from slo.spending.model import PICO, CostOverride, CostSlo, Per
 from slo.verdict import State, Verdict
+from slo.verdict_body import body_of
 from store.engine import Engine
 from tests.slo.made_facts import dirty, put
 from tests.slo.spending.world import (
