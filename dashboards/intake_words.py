@@ -85,8 +85,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "no_such_path": (
         "wrong path",
-        "Traces are taken at /v1/traces: OTEL_EXPORTER_OTLP_ENDPOINT is the address alone,"
-        " OTEL_EXPORTER_OTLP_TRACES_ENDPOINT all of it.",
+        "Send to /v1/traces: OTEL_EXPORTER_OTLP_ENDPOINT is to be the address alone.",
     ),
     "wrong_method": (
         "wrong method",
