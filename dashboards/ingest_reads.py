@@ -31,7 +31,7 @@ HEARD_WITHIN = timedelta(days=7)
 
 _NOW = timedelta(minutes=1)
 _STILL_CURRENT = timedelta(seconds=10)
-_SLOWLY = timedelta(seconds=30)  # for what changes little
+_SLOWLY = _LONGEST = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +63,67 @@ def read_intake(reader: Reader, state: ViewState) -> IntakeFacts:
     """Read everything the page shows, side by side."""
     deps, tenant = reader.deps, state.tenant
     engine, now = deps.engine, deps.clock.now()
-    window = state.window(now)
-    chosen = plan(window, now)
-    flow = reader.start(taken_in, engine, window.start, window.end, chosen.step_s, tenant)
-    stored = reader.start(activity, engine, window.start, window.end, tenant)
     recent = reader.start(taken_in, engine, now - _NOW, now, 3600, tenant)
-    names = reader.start(unknown_names, engine, window.start, window.end)
     beats = reader.start(read_heartbeats, engine, now)
     sources = reader.start(_sources, reader, now)
+    stored = _read_stored(reader, state, now)
     heard = reader.memo.get(("heard",), _SLOWLY, lambda: _heard(engine, now))
     first = reader.memo.get(("first taken in",), SHARED, lambda: first_taken_in(engine))
     ports = deps.intake
     receiver = read_receiver(ports.status(), now) if ports else None
     lag = ports.pipeline.lag() if ports else None
     letters = _newest_first(ports.letters(), tenant) if ports else None
-    within = stored.result(PATIENCE_S)
+    lately = recent.result(PATIENCE_S)
+    times = [*heard.values(), *(each.last for each in stored.senders if each.last)]
+    if lately:
+        times.append(now - _NOW)
     return IntakeFacts(
         now=now,
-        window=window,
-        plan=chosen,
+        window=stored.window,
+        plan=stored.plan,
         receiver=receiver,
         lag=lag,
         pipeline=ports.pipeline.status() if ports else None,
         log_bytes=ports.log_bytes if ports else None,
         letters=letters,
-        flow=flow.result(PATIENCE_S),
-        spans_per_s=_pace(recent.result(PATIENCE_S), lag, first),
+        flow=stored.flow,
+        spans_per_s=_pace(lately, lag, first),
         first=first,
-        newest=max([*heard.values(), *(each.last for each in within if each.last)], default=first),
-        senders=sender_rows(within, heard, receiver, letters, tenant),
-        names=names.result(PATIENCE_S),
+        newest=max(times, default=first),
+        senders=sender_rows(stored.senders, heard, receiver, letters, tenant),
+        names=stored.names,
         sources=sources.result(PATIENCE_S),
         beats=beats.result(PATIENCE_S),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the store says of the time range, as it was when this was read."""
+
+    window: Window
+    plan: Plan
+    flow: Sequence[TakenIn]
+    senders: Sequence[SenderActivity]
+    names: Sequence[UnknownName]
+
+
+def _read_stored(reader: Reader, state: ViewState, now: datetime) -> _Stored:
+    """Read the time range; a month of batches, which hardly moves in a minute, not each time."""
+    window, tenant = state.window(now), state.tenant
+    keep = min(max((window.end - window.start) / 5000, SHARED), _LONGEST)
+
+    def make() -> _Stored:
+        chosen, engine = plan(window, now), reader.deps.engine
+        within = (engine, window.start, window.end)
+        flow = reader.start(taken_in, *within, chosen.step_s, tenant)
+        senders = reader.start(activity, *within, tenant)
+        names = unknown_names(*within)
+        return _Stored(window, chosen, flow.result(PATIENCE_S), senders.result(PATIENCE_S), names)
+
+    key = ("taken in", state.range, state.start, state.end, tenant)
+    stored: _Stored = reader.memo.get(key, keep, make)
+    return stored
 
 
 def _pace(recent: Sequence[TakenIn], lag: Lag | None, first: datetime | None) -> float | None:
