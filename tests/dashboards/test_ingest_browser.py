@@ -35,8 +35,8 @@ def test_the_page_is_reached_and_sorted_and_searched_and_the_address_says_so(
 
 
 def test_the_first_view_is_the_page(visit: Visit) -> None:
-    visit.hold("**/_dash-layout")
-    visit.page.goto(visit.address + "/ingest?range=6h")
+    visit.hold("**/_dash-component-suites/**")  # these bring styles, too
+    visit.page.goto(visit.address + "/ingest?range=6h", wait_until="commit")
     visit.see("#first-view .slo-stands", "Refusing some")
     visit.see("#first-view .chart .chart-fill-area")
     read = """selector => [...document.querySelectorAll(selector)].map(e => {
