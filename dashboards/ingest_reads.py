@@ -118,7 +118,7 @@ def _read_stored(reader: Reader, state: ViewState, now: datetime) -> _Stored:
         within = (engine, window.start, window.end)
         flow = reader.start(taken_in, *within, chosen.step_s, tenant)
         senders = reader.start(activity, *within, tenant)
-        names = unknown_names(*within)
+        names = unknown_names(*within, tenant)
         return _Stored(window, chosen, flow.result(PATIENCE_S), senders.result(PATIENCE_S), names)
 
     key = ("taken in", state.range, state.start, state.end, tenant)

@@ -83,9 +83,11 @@ def first_taken_in(engine: Engine) -> datetime | None:
     return first
 
 
-def unknown_names(engine: Engine, start: datetime, end: datetime) -> list[UnknownName]:
+def unknown_names(
+    engine: Engine, start: datetime, end: datetime, tenant: str | None = None
+) -> list[UnknownName]:
     """List the names of the days of a window, the most frequent first; at most 1000."""
-    rows = engine.rows(_NAMES, {"from": start, "to": end})
+    rows = engine.rows(_NAMES.format(where=_of(tenant)), _params(start, end, tenant))
     return [
         UnknownName(row["name"], row["spans"], tuple(sorted(row["senders"])), row["last"])
         for row in rows
@@ -98,7 +100,11 @@ def _params(start: datetime, end: datetime, tenant: str | None, **more: Any) -> 
 
 
 def _rows(tenant: str | None) -> str:
-    return _ROWS.format(where=" AND tenant IN ({t:String}, '')" if tenant else "")
+    return _ROWS.format(where=_of(tenant))
+
+
+def _of(tenant: str | None) -> str:
+    return " AND tenant IN ({t:String}, '')" if tenant else ""
 
 
 _ROWS = """
@@ -131,6 +137,7 @@ FROM ({rows}) GROUP BY source, tenant ORDER BY source, tenant
 _NAMES = """
 SELECT name, toInt64(sum(spans)) AS spans, groupUniqArray(20)(source) AS senders, max(day) AS last
 FROM unknown_names
-WHERE day >= toDate({from:DateTime64(6, 'UTC')}) AND day <= toDate({to:DateTime64(6, 'UTC')})
+WHERE day >= toDate({{from:DateTime64(6, 'UTC')}})
+  AND day <= toDate({{to:DateTime64(6, 'UTC')}}){where}
 GROUP BY name ORDER BY spans DESC, name LIMIT 1000
 """

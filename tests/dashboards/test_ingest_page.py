@@ -123,6 +123,7 @@ def test_a_tenant_sees_its_own_senders_and_those_that_may_send_for_it(stores: An
     assert [row.source for row in other.senders] == ["key:jobs", "unauthenticated"]
     assert sum(e.accepted for e in other.flow) == other.senders[0].accepted
     assert other.letters == []
+    assert [len(each.names) for each in (mine, other)] == [2, 0]
 
 
 def test_the_head_says_what_is_refused_lost_and_set_aside(facts: IntakeFacts) -> None:
