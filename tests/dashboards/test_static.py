@@ -201,6 +201,8 @@ def test_an_error_in_the_first_view_never_keeps_the_page_away(site: Any) -> None
         def layout() -> Any:
             return dcc.Dropdown()
 
-    view = FirstView(Reader(site[1], Memo(ManualClock(NOW))), {"/": Odd()}, wait_s=0.01)
+    odd = Odd()
+    odd.go.set()
+    view = FirstView(Reader(site[1], Memo(ManualClock(NOW))), {"/": odd}, wait_s=0.01)
 
     assert view.html("/", "") == ""

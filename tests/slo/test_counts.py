@@ -128,7 +128,7 @@ def month(opened: Engine) -> list[dict[str, Any]]:
     slo=st.sampled_from([TTFT, ALL, PAIRS]),
 )
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_windows_equal_a_recount_of_every_request_at_any_instant(
     opened: Engine, month: list[dict[str, Any]], offset: int, slo: Slo

@@ -119,7 +119,7 @@ def rows(opened: Engine) -> list[dict[str, Any]]:
 @example(text="(ttft_ms * -1) = 0 or (ttft_ms * -1) = 1 or (ttft_ms * -1) = 2")
 @example(text="(ttft_ms / -1) = 0 or (ttft_ms / -1) = 1 or (ttft_ms / -1) = 2")
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_the_engine_and_the_row_interpreter_agree_on_any_condition(
     opened: Engine, rows: list[dict[str, Any]], text: str

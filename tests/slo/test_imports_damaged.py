@@ -106,7 +106,7 @@ def damaged(draw: st.DrawFn) -> Any:
 
 @pytest.mark.slow
 @settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(document=damaged())
 def test_a_damaged_document_is_imported_or_refused(tmp_path: Path, document: Any) -> None:

@@ -76,7 +76,7 @@ def week(opened: Engine) -> list[dict[str, Any]]:
     reach=st.sampled_from([timedelta(hours=5), DAY, REACH]),
 )
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_a_run_is_the_bad_requests_since_the_last_good_one_at_any_instant(
     opened: Engine, week: list[dict[str, Any]], second: int, reach: timedelta

@@ -138,7 +138,7 @@ instants = st.one_of(
     st.integers(0, 11_000).map(lambda second: second * 10**6 + 1),
 ).map(lambda offset: EPOCH + timedelta(microseconds=offset))
 lasting = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

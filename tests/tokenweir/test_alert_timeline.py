@@ -180,7 +180,7 @@ def live(
     engine: Engine, db: Database, slos: Sequence[Slo], instants: Sequence[datetime],
     settings: SloSettings, alert_settings: AlertSettings,
 ) -> list[Entry]:  # fmt: skip
-    """Run the real evaluator and the real alert engine on a virtual clock."""
+    """Run the real evaluator, without what it explains, and the real alert engine."""
     clock = ManualClock(instants[0])
     SloCounts(engine, slos, settings, clock).ensure()
     evaluator = Evaluator(engine, slos, settings)
@@ -188,7 +188,7 @@ def live(
     found: list[Entry] = []
     for now in instants:
         clock.advance(now - clock.now())
-        for edge in alerts.tick(evaluator.evaluate(now), now, {each.name for each in slos}):
+        for edge in alerts.tick(evaluator.what_if(now, ()), now, {each.name for each in slos}):
             if edge.slo and edge.severity:
                 group = tuple(sorted(edge.group.items()))
                 found.append((edge.slo, group, str(edge.turn), edge.severity, edge.at))
@@ -280,7 +280,7 @@ def both(
     every: timedelta, sources: str,
 ) -> tuple[list[Entry], list[Entry]]:  # fmt: skip
     """Play a history through the running parts and through a backtest."""
-    length = 60 * every
+    length = 45 * every
     put(engine, rows)
     heard = {
         "alive": [START + 20 * SECOND * n for n in range(int(length / (20 * SECOND)) + 10)],
