@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup demo test test-fast check format bench docs screenshots lock revision clean
+.PHONY: setup demo test test-deep test-fast check format bench docs screenshots lock revision clean
 
 setup: $(STAMP)
 
@@ -19,10 +19,14 @@ demo: setup  ## the whole loop on this machine: history, an incident, the page, 
 	$(BIN)/tokenweir demo
 
 test: setup  ## every test that this machine can run
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not deep" \
+	  --cov --cov-report=term:skip-covered
+
+test-deep: setup  ## what make test leaves out: more seeds, more kills
+	$(BIN)/pytest -n 2 --dist loadfile -m deep
 
 test-fast: setup  ## without the slow ones, the browser and the Debian programs
-	$(BIN)/pytest -n 2 -m "not slow and not browser and not binary"
+	$(BIN)/pytest -n 2 -m "not slow and not deep and not browser and not binary"
 
 check: setup  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .

@@ -89,7 +89,7 @@ def assert_nothing_is_orphaned(rig: Rig) -> None:
 
 @pytest.mark.slow
 @settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],  # a number of touches has nothing to shrink
     suppress_health_check=list(HealthCheck),

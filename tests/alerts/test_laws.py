@@ -165,7 +165,7 @@ def test_no_incident_opens_twice_ends_unopened_or_is_lost(
     run_state_machine_as_test(
         machine(make_world, say),
         settings=settings(
-            max_examples=25,
+            max_examples=15,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

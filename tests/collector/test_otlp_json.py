@@ -220,7 +220,7 @@ _SPANS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(spans=st.lists(_SPANS, max_size=3), attributes=_ATTRIBUTES, name=_TEXT)
 def test_json_and_protobuf_say_the_same(
     spans: list[Span], attributes: list[Any], name: str
@@ -291,7 +291,7 @@ def test_any_json_is_either_read_or_refused() -> None:
         max_leaves=20,
     )
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=150, deadline=None)
     @given(documents)
     def either(document: Any) -> None:
         with contextlib.suppress(BadInput):

@@ -21,13 +21,24 @@ sys.path.insert(0, str(Path(__file__).parent))  # for seeding.py and instance.py
 NOW = datetime(2026, 11, 30, 12, 0, 30, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Yield (application, deps): thirty days of a few thousand requests."""
+@pytest.fixture(scope="session")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seed thirty days of a few thousand requests, once for all modules of a worker."""
     from instance import open_instance
 
     folder = tmp_path_factory.mktemp("site")
-    app, deps, engine = open_instance(folder, ManualClock(NOW), requests=6000)
+    _, deps, engine = open_instance(folder, ManualClock(NOW), requests=6000)
+    engine.close()
+    deps.db.dispose()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(seeded: Path) -> Iterator[Any]:
+    """Yield (application, deps) on the seeded folder; tests read it and change nothing."""
+    from instance import open_instance
+
+    app, deps, engine = open_instance(seeded, ManualClock(NOW), is_new=False)
     yield app, deps
     engine.close()
     deps.db.dispose()

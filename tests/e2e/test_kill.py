@@ -76,8 +76,9 @@ class Load:
         ]  # fmt: skip
 
 
-def test_twenty_kills_lose_nothing_and_count_nothing_twice(
-    tmp_path: Path, record_property: pytest.RecordProperty
+@pytest.mark.parametrize("kills", [8, pytest.param(KILLS, marks=pytest.mark.deep)])
+def test_kills_lose_nothing_and_count_nothing_twice(
+    tmp_path: Path, record_property: pytest.RecordProperty, kills: int
 ) -> None:
     (tmp_path / "slo.yaml").write_text(SLO)
     instance = Instance(tmp_path / "data", ["--slo", tmp_path / "slo.yaml"]).start()
@@ -87,7 +88,7 @@ def test_twenty_kills_lose_nothing_and_count_nothing_twice(
     begun = time.monotonic()
     killed = {"receiver": 0, "server": 0}
     try:
-        for _ in range(KILLS):
+        for _ in range(kills):
             for target in rng.choice([["receiver"], ["server"], ["receiver", "server"]]):
                 pid = wait_for(f"a {target}", lambda t=target: instance.children().get(t), 90)
                 os.kill(pid, signal.SIGKILL)
@@ -121,7 +122,7 @@ def test_twenty_kills_lose_nothing_and_count_nothing_twice(
         load.join()
         code = instance.stop()
     assert code == 0
-    assert sum(killed.values()) >= KILLS
+    assert sum(killed.values()) >= kills
     told_text = (
         f"{killed} kills in {took_s:.0f} s, {len(seen)} requests, {load.tries} posts, "
         f"{duplicate} spans sent twice"

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 WAYS = {1: (1, 2, 3), 2: (5, 6)}  # seeds of how, by seed of what
 
 
-@pytest.mark.parametrize("seed", WAYS)
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_any_order_and_three_times_and_crashes_end_in_equal_bytes(
     tmp_path: Path, seed: int
 ) -> None:

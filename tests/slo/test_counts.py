@@ -128,7 +128,7 @@ def month(opened: Engine) -> list[dict[str, Any]]:
     slo=st.sampled_from([TTFT, ALL, PAIRS]),
 )
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_windows_equal_a_recount_of_every_request_at_any_instant(
     opened: Engine, month: list[dict[str, Any]], offset: int, slo: Slo
@@ -172,7 +172,7 @@ def all_rows(engine: Engine) -> list[list[dict[str, Any]]]:
 @pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_order_duplicates_corrections_and_restarts_end_in_the_same_rows(
     opened: Engine, seed: int

@@ -193,7 +193,7 @@ exclusions_of = st.lists(
 
 @given(exclusions_of)
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_counts_equal_a_recount_without_what_is_excluded(
     opened: Engine, facts: list[dict[str, Any]], excluded: list[Exclusion]

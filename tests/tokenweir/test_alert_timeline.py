@@ -235,7 +235,12 @@ TOLD = {"fired", "raised", "lowered", "clearing", "returned", "resolved", "froze
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "every", "sources"),
-    [(1, 30, "alive"), (3, 7, "alive"), (4, 30, "requests"), (5, 30, "gone")],
+    [
+        pytest.param(1, 30, "alive", marks=pytest.mark.deep),
+        (3, 7, "alive"),
+        pytest.param(4, 30, "requests", marks=pytest.mark.deep),
+        pytest.param(5, 30, "gone", marks=pytest.mark.deep),
+    ],
 )
 def test_the_alerts_of_a_backtest_are_those_of_the_running_server(
     engine: Engine, db: Database, seed: int, every: int, sources: str

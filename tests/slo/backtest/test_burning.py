@@ -75,7 +75,7 @@ def expected(slo: Slo, tier: Tier, made: Requests, now: int) -> bool:
     ).burning
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(made=requests(), objective=st.sampled_from([0.9, 0.95, 0.99]))
 def test_a_tier_burns_at_exactly_the_instants_of_the_live_rule(
     made: Requests, objective: float
@@ -93,7 +93,7 @@ def test_a_tier_burns_at_exactly_the_instants_of_the_live_rule(
         assert not found.unknown.size
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(made=requests(), more=st.integers(0, 10_000))
 def test_a_request_that_fails_in_place_of_a_good_one_never_lowers_a_burn(
     made: Requests, more: int
@@ -114,7 +114,7 @@ def points(cells: Cells, tier: Tier, grid: Grid, span: Evaluations) -> list[int]
     return runs.points_of(found).tolist() if found.size else []
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(made=requests(), pair=st.sampled_from([(0.9, 0.95), (0.95, 0.99), (0.9, 0.999)]))
 def test_a_higher_target_never_pages_later_with_derived_tiers(
     made: Requests, pair: tuple[float, float]

@@ -96,7 +96,7 @@ def put(tsdb: Tsdb, samples: History, *, until: int | None = None) -> None:
 
 @given(seed=st.integers(0, 10**9), cuts=st.sets(st.integers(1, 23), max_size=6))
 @example(seed=0, cuts=set())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_any_window_equals_a_recount_however_it_is_read_in_pieces(
     seed: int, cuts: set[int]
 ) -> None:
@@ -122,7 +122,7 @@ def test_any_window_equals_a_recount_however_it_is_read_in_pieces(
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_what_is_remembered_is_what_would_be_learnt_anew(seed: int) -> None:
     samples, tsdb = history(seed), Tsdb()
     put(tsdb, samples)

@@ -66,7 +66,7 @@ def fill(engine: Engine, seed: int, count: int = 150, hours: int = 60) -> list[d
     return facts
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_every_window_is_the_ledger_of_that_window(engine: Engine, seed: int) -> None:
     fill(engine, seed)
     slo = cost_slo()
@@ -79,7 +79,7 @@ def test_every_window_is_the_ledger_of_that_window(engine: Engine, seed: int) ->
         assert len(verdicts) == len({tuple(each.group.values()) for each in verdicts})
 
 
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.deep)])
 def test_late_requests_and_late_alive_records_end_in_the_same_numbers(
     engine: Engine, seed: int
 ) -> None:

@@ -81,7 +81,7 @@ limits = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(limits, scripts())
 def test_every_token_asked_for_is_produced_once_and_no_block_leaks(
     limits: EngineLimits, script: Script
@@ -98,7 +98,7 @@ def test_every_token_asked_for_is_produced_once_and_no_block_leaks(
     assert simulation._scheduler.cache.usage == pytest.approx(0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(limits, scripts())
 def test_no_phase_is_negative_and_the_phases_add_up(limits: EngineLimits, script: Script) -> None:
     _, events = play(limits, script)
