@@ -208,7 +208,7 @@ def test_the_two_ways_to_write_an_instant_mean_the_same(filled: Instance, end_ns
     seconds = end_ns // SECOND
     written = datetime.fromtimestamp(seconds, UTC)
     bodies = [
-        filled.ask("slos", now=text)["slos"]
+        [_lasting(body) for body in filled.ask("slos", now=text)["slos"]]
         for text in (
             f"{seconds}", f"{seconds}.0", f"{written:%Y-%m-%dT%H:%M:%SZ}",
             f"{written.astimezone().isoformat()}",
@@ -218,6 +218,12 @@ def test_the_two_ways_to_write_an_instant_mean_the_same(filled: Instance, end_ns
     assert bodies[0] == bodies[1] == bodies[2] == bodies[3]
     assert filled.get("/api/v1/slos", now="yesterday").status_code == 400
     assert filled.get("/api/v1/slos", now="2026-11-30T12:00:00").status_code == 400
+
+
+def _lasting(body: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is looked at again at times only: it may be as of a moment before."""
+    renewed = {"causes", "forecast", "expires_in"}
+    return {name: value for name, value in body.items() if name not in renewed}
 
 
 def test_idle_time_is_null_and_never_nan(filled: Instance, end_ns: int) -> None:
