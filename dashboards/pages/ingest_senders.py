@@ -13,6 +13,7 @@ from dash import dcc, html
 from dashboards.ingest_state import IngestView, next_sort
 from dashboards.intake import NOBODY, SenderRow
 from dashboards.intake_words import RECENT, SILENT, ago, reason_words
+from dashboards.pager import pager
 from dashboards.parts import aria, nothing
 from dashboards.state import with_search
 from dashboards.wording import UNKNOWN, count
@@ -163,23 +164,11 @@ def _tone(css: str, number: int | None) -> str:
 
 
 def _pager(rows: Rows, view: IngestView, search: str) -> Any:
-    last = rows.first + len(rows.senders) - 1
-    order = ", the worst first" if view.sort == "trouble" and not view.is_descending else ""
-    said = f"{rows.first} to {last} of {rows.matching:,}{order}" if rows.senders else ""
-    hidden = rows.matching - len(rows.senders)
-    if hidden > 0:
-        said += f"; {hidden:,} are not shown"
-    if rows.matching != rows.every:
-        said += f" ({rows.every:,} in all)"
-    links = []
-    for words, page in (("← Previous", rows.page - 1), ("Next →", rows.page + 1)):
-        if 1 <= page <= rows.pages:
-            href = with_search(search, page=str(page) if page > 1 else None) or "?"
-            links.append(dcc.Link(words, href=href))
-    if view.sort != "trouble":
-        href = with_search(search, sort=None, page=None) or "?"
-        links.append(dcc.Link("Worst first", href=href))
-    return html.Div([html.Span(said, className="dim"), *links], className="pager")
+    is_usual = view.sort == "trouble"
+    order = ", the worst first" if is_usual and not view.is_descending else ""
+    return pager(
+        rows, len(rows.senders), search, usual="Worst first", is_usual=is_usual, order=order
+    )
 
 
 _KEYS: Mapping[str, Callable[[SenderRow], Any]] = {

@@ -11,6 +11,7 @@ from dash import dcc, html
 
 from base.durations import format_duration
 from base.labels import in_address
+from dashboards.pager import pager
 from dashboards.parts import aria, badge, bar, nothing
 from dashboards.slo_state import SloView, sort_address
 from dashboards.state import with_search
@@ -159,24 +160,11 @@ def _total(verdict: Verdict) -> float:
 
 
 def _pager(rows: Rows, view: SloView, search: str) -> Any:
-    last = rows.first + len(rows.verdicts) - 1
-    order = "" if view.sort != "urgency" else ", the most urgent first"
-    said = f"{rows.first} to {last} of {rows.matching:,}{order}" if rows.verdicts else ""
-    hidden = rows.matching - len(rows.verdicts)
-    if hidden > 0:
-        said += f"; {hidden:,} are not shown"
-    if rows.matching != rows.every:
-        said += f" ({rows.every:,} in all)"
-    links = []
-    for words, page in (("← Previous", rows.page - 1), ("Next →", rows.page + 1)):
-        if 1 <= page <= rows.pages:
-            href = with_search(search, page=str(page) if page > 1 else None) or "?"
-            links.append(dcc.Link(words, href=href))
-    if view.sort != "urgency":
-        links.append(
-            dcc.Link("Most urgent first", href=with_search(search, sort=None, page=None) or "?")
-        )
-    return html.Div([html.Span(said, className="dim"), *links], className="pager")
+    is_usual = view.sort == "urgency"
+    order = ", the most urgent first" if is_usual else ""
+    return pager(
+        rows, len(rows.verdicts), search, usual="Most urgent first", is_usual=is_usual, order=order
+    )
 
 
 def _pace(verdict: Verdict) -> float | None:
