@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+from dash import Dash, Input, Output, State, dcc, html
 
+from dashboards.finding import find_on_enter
 from dashboards.ingest_figure import COLOURS, flow_chart, shown
 from dashboards.ingest_reads import IntakeFacts, read_intake
 from dashboards.ingest_state import parse_ingest
@@ -98,15 +99,7 @@ def _heard() -> Any:
 
 def register(app: Dash, reader: Reader) -> None:
     """Fill the page now, on every change of the address, and every few seconds."""
-    in_browser: Any = app.clientside_callback
-    in_browser(
-        ClientsideFunction("tokenweir", "findGroup"),
-        Output("url", "search", allow_duplicate=True),
-        Input("ingest-find", "n_submit"),
-        State("ingest-find", "value"),
-        State("url", "search"),
-        prevent_initial_call=True,
-    )
+    find_on_enter(app, "ingest-find")
 
     @app.callback(
         *outputs(PARTS),

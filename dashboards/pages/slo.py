@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+from dash import Dash, Input, Output, State, dcc, html
 
 from cost.read import Window
 from dashboards import budget_figure, figures
+from dashboards.finding import find_on_enter
 from dashboards.pages import slo_burn, slo_groups, slo_head, slo_list, slo_record
 from dashboards.pages.events import firing, timeline
 from dashboards.parts import aria, card, graph, keys, mark_loaded, problem, waiting, waiting_tiles
@@ -139,15 +140,7 @@ def _rail() -> Any:
 
 def register(app: Dash, reader: Reader) -> None:
     """Fill the page now, on every change of the address, and every few seconds."""
-    in_browser: Any = app.clientside_callback
-    in_browser(
-        ClientsideFunction("tokenweir", "findGroup"),
-        Output("url", "search", allow_duplicate=True),
-        Input("slo-find", "n_submit"),
-        State("slo-find", "value"),
-        State("url", "search"),
-        prevent_initial_call=True,
-    )
+    find_on_enter(app, "slo-find")
 
     @app.callback(
         *outputs(PARTS),
